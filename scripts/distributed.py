@@ -1,8 +1,8 @@
-"""Check training in several processes on this machine: what dies, is stopped, or is far away.
+"""Check training in several processes on this machine: deaths, signals, several nodes, speed.
 
     kill      random kill -9 of a rank or of all; ends byte-equal to an undisturbed run
     silent    a rank is suspended: the others end within a minute, and all start again
-    stop      SIGINT, SIGTERM, and the death of the launcher: all save and end
+    stop      SIGINT, SIGTERM, or the death of the launcher: all save and end
     machines  torchrun with two nodes on the loopback device, one of which dies
     speed     2 processes of 1 thread against 1 process of 2 threads
 
@@ -47,7 +47,7 @@ TINY = {
     "training.validate_every": 10,
 }
 LIMIT_SECONDS = 600.0
-LEFT_SECONDS = 10.0  # for the last processes of a check to end
+LEFT_SECONDS = 10.0  # time for the last processes of a check to end
 
 
 class Training:
@@ -61,7 +61,7 @@ class Training:
         self.arguments += [*sets, *options]
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start the command; what it says goes to `log`."""
+        """Start the command with its output written to `log`."""
         command = [sys.executable, "-m", "jtrans", *self.arguments]
         with self.log.open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
@@ -75,7 +75,7 @@ class Training:
 
     @property
     def log(self) -> Path:
-        """The file of what the command says."""
+        """The file with the command's output."""
         return self.run.with_suffix(".txt")
 
     def count(self, event: str) -> int:
@@ -100,7 +100,7 @@ def ranks_of(process: subprocess.Popen[bytes]) -> list[int]:
 
 
 def wait_until(is_true: Callable[[], bool], seconds: float = LIMIT_SECONDS) -> float:
-    """Return how long it took, or fail."""
+    """Wait until `is_true`, and return the seconds; end with an error if it takes too long."""
     start = time.monotonic()
     while not is_true():
         if time.monotonic() - start > seconds:
@@ -110,7 +110,7 @@ def wait_until(is_true: Callable[[], bool], seconds: float = LIMIT_SECONDS) -> f
 
 
 def are_gone(process_ids: Sequence[int]) -> bool:
-    """Return whether all of some processes have ended."""
+    """Return whether all these processes have ended."""
     return all(is_gone(each) for each in process_ids)
 
 
@@ -123,7 +123,7 @@ def is_gone(process_id: int) -> bool:
 
 
 def left_over(folder: Path) -> list[str]:
-    """Return the commands that name a folder and do not end, and kill them."""
+    """Kill the processes that name `folder` and have not ended in time; return their commands."""
 
     def find() -> dict[int, str]:
         commands = {}
@@ -151,7 +151,7 @@ def last_bytes(run: Path) -> dict[str, bytes]:
 
 def kill(folder: Path, data: Path, cycles: int) -> dict[str, Any]:
     """Kill a rank, or all processes, at random times; compare with an undisturbed run."""
-    # both continue one run of one update: they compute with the same library
+    # both continue one run of one update, so that they compute with the same library
     Training(folder / "first", data, "--processes=2", **{"training.max_updates": 1}).finish()
     for name in ("whole", "broken"):
         shutil.copytree(folder / "first", folder / name)
@@ -165,7 +165,7 @@ def kill(folder: Path, data: Path, cycles: int) -> dict[str, Any]:
 
 
 def kill_at_random(run: Path, data: Path, cycles: int) -> dict[str, int]:
-    """Train without end, kill a rank or all so often, and at last ask to stop; count the kills."""
+    """Train while `cycles` times a rank or all are killed; then ask to stop; count the kills."""
     draw = random.Random(1)
     options = "--processes=2", f"--max-restarts={cycles}"
     training = Training(run, data, *options, **{"training.max_updates": 1_000_000})
@@ -213,7 +213,7 @@ def silent(folder: Path, data: Path) -> dict[str, Any]:
 
 
 def stop(folder: Path, data: Path) -> dict[str, Any]:
-    """SIGTERM, and the death of the launcher: all save and end."""
+    """Send signals, or kill the launcher: all save and end."""
     results: dict[str, Any] = {}
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         name = number.name
@@ -296,14 +296,14 @@ def speed(folder: Path, data: Path, pairs: int) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def work_folder() -> Iterator[Path]:
-    """Yield a folder for runs, which stays if the check fails."""
+    """Yield a folder for runs, which is kept if the check fails."""
     folder = Path(tempfile.mkdtemp(prefix="jtrans-distributed-"))
     yield folder
     shutil.rmtree(folder)
 
 
 def keep(path: Path, check: str, result: dict[str, Any]) -> None:
-    """Write the result of a check to a file that holds those of all."""
+    """Write the result of a check to a file that holds the results of all checks."""
     results = read_json(path) if path.exists() else {}
     machine = f"{processor()}, {os.cpu_count()} cores"
     arguments = [f"{Path(each).name}" if "/" in each else each for each in sys.argv[1:]]

@@ -5,8 +5,8 @@
 The training is that of `jtrans train`: it logs, validates, translates and saves. Every thousand
 updates the resident memory of the process, its open files and its threads are counted. A quantity
 grows if its median over the last quarter of the updates exceeds that over the second quarter by
-more than its tolerance; the first quarter fills caches. Exits with 1 if anything grows. A signal
-ends it early, with what was sampled so far.
+more than its tolerance; the first quarter is not used, as it fills caches. Exits with 1 if anything
+grows. A signal ends it early, with the samples so far.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Sampler(TrainingEvents):
         self._start = time.monotonic()
 
     def update(self, advance: Advance) -> None:
-        """Take a sample if it is time."""
+        """Take a sample if one is due after this update."""
         if advance.update % self.every:
             return
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
@@ -73,7 +73,7 @@ def _count(folder: str) -> int:
 
 
 def growth(samples: Sequence[Sample]) -> dict[str, float]:
-    """Return by how much each quantity has grown from the second quarter to the last."""
+    """Return the growth of each quantity's median from the second quarter to the last."""
     quarter = len(samples) // 4
     second, last = samples[quarter : 2 * quarter], samples[3 * quarter :]
     return {

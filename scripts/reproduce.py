@@ -2,7 +2,7 @@
 
 python -m scripts.reproduce table2 --task iwslt14-de-en --data DIR --out DIR [--budget MINUTES]
 
-`scripts/reproduction` has the parts; docs/reproduction.md the results.
+The code is in `scripts/reproduction`, the results in docs/reproduction.md.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""The memory that a large corpus needs while training: its plan of an epoch, and BPE-dropout.
+"""The memory that a large corpus needs in training: for an epoch's plan, and for BPE-dropout.
 
     python -m scripts.bench.corpus_memory --data data/prepared/multi30k-de-en
 
-A corpus of PAIRS sentence pairs is made up from the vocabulary of a prepared one: two million
-different words, whose frequencies fall as 1 / rank. Its ids are in files, as those of a prepared
-corpus. What is measured is the memory of the process that belongs to no file (RssAnon of Linux).
+A corpus of PAIRS sentence pairs is made up from the vocabulary of a prepared corpus: two million
+different words, whose frequencies fall as 1 / rank. Its ids are in files, like those of a prepared
+corpus. The benchmark measures the anonymous memory of the process (Linux's RssAnon), which belongs
+to no file.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from numpy.typing import NDArray
 
 from scripts.bench.interleave import write
 
-TYPES, LONGEST_WORD, WORDS = 2_000_000, 4, 18  # different words, their pieces, words of a sentence
+TYPES, LONGEST_WORD, WORDS = 2_000_000, 4, 18  # words; pieces of one; words of a sentence
 BLOCK = 100_000
 
 
 class PeakMemory:
-    """Samples the anonymous memory of this process until `peak` is asked for."""
+    """Samples the anonymous memory of this process until `peak` is called."""
 
     def __init__(self) -> None:
         self._peak, self._done = 0, threading.Event()
@@ -95,7 +96,7 @@ def make_store(folder: Path, name: str, tokens: list[str], pairs: int) -> None:
 
 def measure(data: Path, pairs: int, rate: float) -> dict[str, object]:
     """Return the memory of an epoch with and without BPE-dropout."""
-    import torch  # the memory that every training needs  # noqa: F401
+    import torch  # counted at the start, as every training needs it  # noqa: F401
 
     from jtrans.config import TrainingConfig
     from jtrans.data.bpe_dropout import BpeDropout
@@ -135,7 +136,7 @@ def measure(data: Path, pairs: int, rate: float) -> dict[str, object]:
 
 
 def main() -> None:
-    """Measure and print, and write a file on wish."""
+    """Measure and print, and write the result if requested."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--data", type=Path, required=True, help="a prepared corpus with BPE")
     parser.add_argument("--pairs", type=int, default=10_000_000)

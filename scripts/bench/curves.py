@@ -1,8 +1,8 @@
 """Loss curves of one recipe trained in several ways on the same updates.
 
-The fast forms (blocks, recomputation, bf16) must not affect training: fp32 curves agree to rounding
-that dropout and Adam amplify, and bf16 ends with the same validation loss. Variants train one
-after the other with the same seed, so every update has the same pairs and the same dropout.
+The fast forms (blocks, recomputation, bf16) must not affect training: fp32 curves differ only by
+rounding, which dropout and Adam amplify, and bf16 ends with the same validation loss. Variants
+train one after the other with the same seed, so every update has the same pairs and dropout.
 
     python -m scripts.bench.curves --data data/prepared/grammar-de-en --json curves.json
 """
@@ -103,7 +103,7 @@ def run(trainer: Trainer, updates: int) -> list[float]:
 
 
 def losses(trainer: Trainer) -> Iterator[float]:
-    """Do one update after the other without end; yield the loss per target token of each."""
+    """Do updates without end; yield the loss per target token of each."""
     update = 0
     for epoch in itertools.count():
         for micro_batches in trainer.plan.epoch(epoch):

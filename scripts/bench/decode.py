@@ -2,13 +2,13 @@ r"""Compare decoding rates in turns: jtrans, Hugging Face's Marian and CTranslat
 
     python -m scripts.bench.decode --data data/prepared/multi30k-de-en
 
-All have the same sizes and random weights, CTranslate2 those of jtrans, exported, and write exactly
-STEPS tokens for every sentence of the test set that is taken, so that they do the same work. Two
+All models have the same sizes and random weights (CTranslate2 has an export of jtrans's), and write
+exactly STEPS tokens for every sentence chosen from the test set, so that they do the same work. Two
 threads of jtrans search a batch each; single sentences come one after the other, as from a user who
-waits. Beside one process with two threads there are two with one each, which share the batches, and
-Marian with one thread, which can be faster than with two. Marian and CTranslate2 are left out if
-`transformers` or `ctranslate2` is not installed. `--batch 64 --rounds 9 --only Marian` repeats a
-part.
+waits. One process with two threads is compared with two processes of one thread, which share the
+batches, and with Marian on one thread, which can be faster than on two. Marian and CTranslate2 are
+left out if `transformers` or `ctranslate2` is not installed. `--batch 64 --rounds 9 --only Marian`
+repeats a part.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BEAM, STEPS, SPLIT = 5, 15, "test"
 # Sentences of a round by batch size: four batches, so that threads end at about the same time.
 SENTENCES = {1: 24, 16: 64, 64: 256}
 QUICK_SENTENCES = {1: 4, 16: 32, 64: 128}
-THREADS = 2  # of one process; several processes share them
+THREADS = 2  # of one process; several processes divide them
 Ids = list[int]
 
 
@@ -60,7 +60,7 @@ def read_sources(data: Path, sentences: int) -> tuple[list[Ids], Vocabulary]:
 def decode_jtrans(
     data: Path, batch: int, sentences: int, *, precision: str = "fp32", workers: int = 1
 ) -> Task:
-    """Return decoding with what `jtrans translate` searches with."""
+    """Return decoding with the search of `jtrans translate`."""
     if workers > 1:
         worker = functools.partial(decode_jtrans, data, batch, sentences, precision=precision)
         return forked(worker, workers)
@@ -164,13 +164,13 @@ def decode_ctranslate2(
     return Task(work)
 
 
-_share = (0, 1)  # the number of this worker, and how many there are
+_share = (0, 1)  # the number of this worker, and the number of workers
 
 
 def batches_of(sources: Sequence[Ids], batch: int) -> list[Sequence[Ids]]:
     """Cut sentences into batches of neighbours in length, and return this worker's.
 
-    The longest come first, as in translating: what is done last is shared out better.
+    The longest come first, as in `jtrans translate`: small batches at the end divide better.
     """
     number, workers = _share
     ordered = sorted(sources, key=len, reverse=True)
@@ -196,7 +196,7 @@ def count(
 
 
 def forked(variant: Variant, workers: int) -> Task:
-    """Return the work of a variant done by several processes, with a part of the threads each."""
+    """Return the work of a variant divided among processes, each with its part of the threads."""
     connections: list[Connection[Any, Any]] = []
     for number in range(workers):
         ours, theirs = Pipe()
@@ -234,7 +234,7 @@ def _work_forked(
 
 
 def variants(data: Path, batch: int, sentences: int) -> dict[str, Variant]:
-    """Return the ways of decoding that can be compared here, the first being jtrans."""
+    """Return the variants that can run on this machine, jtrans first."""
     common = data, batch, sentences
     variants_by_name: dict[str, Variant] = {
         "jtrans fp32, 1 x 2": functools.partial(decode_jtrans, *common),
@@ -261,7 +261,7 @@ def variants(data: Path, batch: int, sentences: int) -> dict[str, Variant]:
 
 
 def only(everything: Mapping[str, Variant], parts: Sequence[str]) -> dict[str, Variant]:
-    """Return the first variant, and those whose names contain one of the parts; all for none."""
+    """Return the first variant and those whose names contain one of `parts`; all without parts."""
     first = next(iter(everything))
     return {
         name: variant

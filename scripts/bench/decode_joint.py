@@ -1,13 +1,12 @@
-"""Compare decoding with the joint models in turns: jtrans and the original code's way.
+"""Compare decoding with the joint models in turns: jtrans, and the method of the original code.
 
     python -m scripts.bench.decode_joint --data data/prepared/multi30k-joint
 
-The models have random weights and the published sizes for IWSLT; every sentence of the test set
-that is taken gets exactly STEPS tokens, so that all variants do the same work. The share of
-products is the model's FLOP/s in the search over those of its largest product alone, measured
-after every round: 1 over it is the most that another way of decoding could gain. Peak memory is
-that of each variant's process. `--batch 1 --batch 16 --rounds 2` repeats a part. Two other
-measurements:
+The models have random weights and the published sizes for IWSLT; every sentence chosen from the
+test set gets exactly STEPS tokens, so that all variants do the same work. The share of products is
+the model's FLOP/s in the search over the FLOP/s of its largest product alone, measured after every
+round; its reciprocal bounds the speed-up that another method could reach. Peak memory is that of
+each variant's process. `--batch 1 --batch 16 --rounds 2` repeats a part. Two other measurements:
 
     --memory         with a small model, the peak memory of `translate` by the length of a file
     --agreement RUN  how many translations of a trained run's test set are the same in bf16
@@ -39,18 +38,18 @@ if TYPE_CHECKING:
 
 BEAM, STEPS = 5, 15
 SYSTEMS = ("reformer-base", "reformer-fast")
-SIZES = {"width": 256, "ffn_width": 1024, "heads": 4}  # 7 joint layers; 5 and a PreNet of 5
+SIZES = {"width": 256, "ffn_width": 1024, "heads": 4}  # with 7 joint layers, or 5 and a PreNet of 5
 BATCHES = (1, 16, 64)
 PRECISIONS = ("fp32", "bf16")
 REFERENCE = "original's way, fp32"
-SENTENCES = 64  # of a round; with batches of one sentence an eighth of them
-BATCHES_OF_ROUND = 4  # at least: threads search one each, so a single one says little
+SENTENCES = 64  # of a round; an eighth of them if batches hold one sentence
+BATCHES_OF_ROUND = 4  # at least: each thread searches a batch, so few batches say little
 SMALL = {"width": 64, "ffn_width": 128, "heads": 2, "layers": 2, "prenet_layers": 1}
-FILE_LINES = (250, 1000, 4000)  # whose memory is measured
+FILE_LINES = (250, 1000, 4000)  # lengths of the files for which memory is measured
 
 
 def decode_reference(system: str, data: Path, batch: int, sentences: int, sizes: Any) -> Task:
-    """Return decoding the original's way: torch's defaults, no device set-up."""
+    """Return decoding as the original does it: torch's defaults, no device set-up."""
     leave_waiting_alone()
     from jtrans.data.batch import padded
     from scripts.bench.reference_decoding import ReferenceDecoding
@@ -72,7 +71,7 @@ def decode_reference(system: str, data: Path, batch: int, sentences: int, sizes:
 def decode_jtrans(
     system: str, data: Path, batch: int, sentences: int, sizes: Any, *, precision: str
 ) -> Task:
-    """Return decoding with what `jtrans translate` searches with."""
+    """Return decoding with the search of `jtrans translate`."""
     import torch
 
     from jtrans.data.batch import padded
@@ -111,7 +110,7 @@ def exact_length() -> SearchOptions:
 def sentence_flops(model: TranslationModel) -> Callable[[int], float]:
     """Return the FLOPs of a search for a sentence of S tokens, counted on the plain model.
 
-    They are quadratic in the length, and therefore counted for three.
+    They are quadratic in the length, so the counts of three lengths determine them.
     """
     import torch
 
@@ -164,9 +163,9 @@ def translate_file(data: Path, lines: int) -> Task:
 
 
 def cut(sources: list[Ids], batch: int, *, is_warming_up: bool) -> list[Sequence[Ids]]:
-    """Return sentences in batches of neighbours in length; to warm up, the middle one alone.
+    """Return sentences in batches of neighbours in length; to warm up, only the middle batch.
 
-    Of the sentences, sorted by length, batches of one take an eighth.
+    Batches of one sentence take only an eighth of the sentences, at all lengths.
     """
     batches = batches_of(sources[4::8] if batch == 1 else sources, batch)
     return [batches[len(batches) // 2][:16]] if is_warming_up else batches
@@ -227,8 +226,8 @@ def row(
 ) -> dict[str, Any]:
     """Return rate and memory of a variant, and its ratios.
 
-    They are to the original's way with batches of the same size, or else of 16, and to our float32;
-    None to what was not measured.
+    The ratios are to the original with batches of the same size (16 if that was not measured) and
+    to jtrans in float32; None if the other variant was not measured.
     """
     by_name = {key: measured[shown] for shown, key in names.items()}
     name, batch = names[shown]

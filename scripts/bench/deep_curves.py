@@ -1,23 +1,23 @@
 r"""Loss curves of deep encoders, plain and with DLCL, with post- and pre-norm.
 
 Wang et al. 2019: a plain post-norm Transformer of 20 encoder layers fails to train; pre-norm or a
-learned combination of layers (DLCL) mends that. Four narrow models train one after the other on
-the same batches; each is written when it is done, and drawn:
+learned combination of layers (DLCL) cures that. Four narrow models train one after the other on
+the same batches; the result of each is written and drawn as soon as it is there:
 
     python -m scripts.bench.deep_curves --data data/prepared/multi30k-de-en
-    python -m scripts.bench.deep_curves --only dlcl-post-30     # measures one again
-    python -m scripts.bench.deep_curves --draw                  # only draws what is measured
+    python -m scripts.bench.deep_curves --only dlcl-post-30     # repeats one measurement
+    python -m scripts.bench.deep_curves --draw                  # only draws existing results
 
-Settings are those of the recipes wmt14-en-de (6 decoder layers, dropout, Adam, no clipping) except
-for what makes hours of a cluster minutes of one core:
+The settings are those of the recipes wmt14-en-de (6 decoder layers, dropout, Adam, no clipping)
+except for those that turn hours on a cluster into minutes on one core:
 
     width     E 64, F 256, H 4 instead of 512, 2048, 8
     peak rate 2e-3 sqrt(512 / E): the square root of the width, as Vaswani et al. 2017 scale it
     warm-up   the same share of the updates, 16,000 of 50,000
     updates   2,048 target tokens instead of 65,536
 
-A model whose encoder fails may still learn to continue the target sentence. Whether it translates
-is seen from its valid loss with the sources of other sentences: that is no worse if it does not.
+A model whose encoder fails may still learn to continue the target sentence. Its valid loss with the
+sources of other sentences shows whether it translates: if it does not, that loss is no worse.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ VARIANTS: dict[str, tuple[str, int]] = {
     "dlcl-pre-30": ("wmt14-en-de/dlcl-pre-30", 30),
 }
 RATE, WARMUP_SHARE, PUBLISHED_WIDTH = 2e-3, 16000 / 50000, 512  # of the deep models
-SMOOTHED = 10  # updates of the train curve in one mean
+SMOOTHED = 10  # updates per point of the train curve, which is their mean
 VALIDATE_EVERY = 100  # updates
 
 
@@ -99,7 +99,7 @@ def scaled(width: int, updates: int, batch_tokens: int) -> list[str]:
 
 
 def curve(trainer: Trainer, updates: int) -> dict[str, Any]:
-    """Return the means of the train loss and the valid losses; ends where it is not finite."""
+    """Return means of the train loss, and valid losses, up to a loss that is not finite."""
     train: list[float] = []
     valid: list[tuple[int, float]] = []
     chunk: list[float] = []
@@ -147,7 +147,7 @@ def other_sources(trainer: Trainer) -> float:
 
 
 def words_alone(trainer: Trainer) -> float:
-    """Return the valid loss per token of a model that knows how frequent tokens are, no more."""
+    """Return the valid loss per token of a model that only knows the frequencies of tokens."""
     import numpy as np
 
     train, _ = trainer.pairs.target.flat
@@ -157,7 +157,7 @@ def words_alone(trainer: Trainer) -> float:
 
 
 def keep(path: Path, row: dict[str, Any], settings: list[str], data: Path, words: float) -> None:
-    """Add a row to the results, or replace the one of its name."""
+    """Add a row to the results, or replace the row of the same name."""
     rows = rows_with(path, row, "variant")
     ordered = [rows[name] for name in VARIANTS if name in rows]
     command = f"python -m scripts.bench.deep_curves --data {data.name}"

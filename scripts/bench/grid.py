@@ -1,10 +1,10 @@
-"""A grid by convolution beside a grid by attention: pervasive attention and Reformer-fast.
+"""Compare a grid with convolution and one with attention: pervasive attention, Reformer-fast.
 
     python -m scripts.bench.grid --data data/prepared/multi30k-de-en --json grid.json
 
 Both have the sizes of their Multi30k recipes, which have equally many parameters, and train on the
-same batches in turns. For each also the memory that one more position of a micro-batch needs, with
-and without recomputation in the backward pass. What both learn in equal time is measured by
+same batches in turns. The memory that one more position of a micro-batch needs is measured, too,
+with and without recomputation in the backward pass. What both learn in equal time is measured by
 
     python -m scripts.bench.systems learn --only reformer-fast pervasive --minutes 20 --json L.json
 

@@ -22,15 +22,15 @@ from typing import Any
 
 from jtrans.processors import let_threads_wait
 
-# Threads of jtrans wait for work as its commands let them (`let_threads_wait`), those of other
-# programs as theirs do: `leave_waiting_alone`.
+# The threads of jtrans wait for work as in its commands (`let_threads_wait`); those of other
+# programs as by default, see `leave_waiting_alone`.
 let_threads_wait()
 
 Amounts = Mapping[str, float]
 
 
 def leave_waiting_alone() -> None:
-    """Let threads wait for work as long as libgomp is made to; before torch or another library."""
+    """Let threads wait for work as by libgomp's default; call it before torch is imported."""
     os.environ.pop("GOMP_SPINCOUNT", None)
 
 
@@ -73,7 +73,7 @@ def in_turns(variants: Mapping[str, Variant], *, rounds: int) -> dict[str, list[
     for name, variant in variants.items():
         ours, theirs = context.Pipe()
         context.Process(target=_serve, args=(variant, theirs), daemon=True).start()
-        theirs.close()  # the worker has the only one: if it dies, `recv` raises
+        theirs.close()  # only the worker keeps it open, so that `recv` raises if the worker dies
         ours.recv()
         workers[name] = ours
     rounds_of: dict[str, list[Round]] = {name: [] for name in variants}
@@ -146,7 +146,7 @@ def report(rows: list[dict[str, Any]], unit: str, *, path: Path | None, **entrie
 
 
 def rows_with(path: Path, row: dict[str, Any], key: str) -> dict[str, dict[str, Any]]:
-    """Return the rows that `write` wrote, by their `key`; `row` is added or replaces its like."""
+    """Return the rows that `write` wrote, by `key`, with `row` added or replaced."""
     written = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
     return {old[key]: old for old in [*written, row]}
 
@@ -171,7 +171,7 @@ def write(path: Path | None, **entries: Any) -> None:
 
 
 def _waiting() -> dict[str, str]:
-    """Return how threads of jtrans wait for work: other rates than those of an idle machine."""
+    """Return the settings by which threads of jtrans wait for work, as rates depend on them."""
     names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
     return {name.lower(): os.environ[name] for name in names if name in os.environ}
 

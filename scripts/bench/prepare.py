@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def compare(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Prepare the same text with both, in turns."""
+    """Prepare the same text with jtrans and with the other tools, in turns."""
     languages = arguments.languages.split("-")
     unpack(arguments.corpus, folder, languages, limit=5000 if arguments.quick else None)
     rounds = 1 if arguments.quick else arguments.rounds
@@ -108,7 +108,7 @@ def compare(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def scale(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Prepare a large corpus and watch its memory."""
+    """Prepare a large corpus and measure the memory that it needs."""
     languages = arguments.languages.split("-")
     unpack(arguments.corpus, folder, languages, limit=None)
     enlarge(folder, languages, arguments.pairs)
@@ -131,7 +131,7 @@ def scale(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def unpack(corpus: Path, folder: Path, languages: Sequence[str], *, limit: int | None) -> None:
-    """Copy the text of a corpus, plain."""
+    """Copy the text of a corpus, uncompressed."""
     for split in ("train", "valid", "test"):
         for language in languages:
             with gzip.open(corpus / f"{split}.{language}.gz", "rt", encoding="utf-8") as lines:
@@ -223,7 +223,7 @@ def run_all(commands: Sequence[str], folder: Path) -> dict[str, float]:
 
 
 def same_output(folder: Path, languages: Sequence[str]) -> dict[str, Any]:
-    """Compare the codes and subwords of both."""
+    """Compare the codes and subwords of jtrans and of the other tools."""
     from jtrans.data.prepared import PreparedCorpus
 
     corpus = PreparedCorpus.open(folder / "prepared")
@@ -265,7 +265,7 @@ class MemoryWatch:
 
 
 def tree(process: int) -> list[int]:
-    """Return a process and all below it."""
+    """Return a process and all its descendants."""
     processes = [process]
     for parent in processes:
         try:
@@ -277,7 +277,7 @@ def tree(process: int) -> list[int]:
 
 
 def proportional_kib(process: int) -> int:
-    """Return the memory of a process, what it shares with n others divided by n."""
+    """Return the memory of a process in KiB; what n processes share counts 1/n (Linux's Pss)."""
     try:
         text = Path(f"/proc/{process}/smaps_rollup").read_text("ascii")
     except OSError:

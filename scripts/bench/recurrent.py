@@ -2,10 +2,10 @@
 
     python -m scripts.bench.recurrent
 
-Training: the forward and backward pass of one layer, layer-normalised and torch's own without any
-norm, on the same random sequences. The attentive layer is the first of the decoder; torch's
-LSTM beside it does not attend. Search: the cost of a step after prefixes of several lengths,
-of random models of the IWSLT sizes, without the choice of the beam.
+Training: the forward and backward pass of one layer on the same random sequences, layer-normalised
+and as torch's LSTM without any norm. The attentive layer is the decoder's first; torch's LSTM that
+it is compared with does not attend. Search: the cost of a step after prefixes of several lengths,
+with random models of the IWSLT sizes, without selecting the beam.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The original Reformer code's way of decoding, for benchmarks only (see `reference_path`).
+"""Decoding as in the original Reformer code, for benchmarks only (see `reference_path`).
 
-What it does that jtrans does not:
+Unlike jtrans:
 
 * every sentence and its representation are repeated for every hypothesis, and gathered again for
   the new order of hypotheses at every step;
@@ -29,9 +29,9 @@ PADDING, EOS, SPARE = 0, 1, 3
 
 
 class ReferenceDecoding:
-    """Searches for translations of exactly as many tokens as asked for, ``</s>`` counted.
+    """Searches for translations of exactly the requested number of tokens, ``</s>`` counted.
 
-    So all searches of a batch do the same work, and none ends early.
+    This way all searches of a batch do the same work, and none ends early.
 
     Args:
         model: a joint model that `ReferencePath` supports, in evaluation mode.
@@ -124,7 +124,7 @@ class ReferenceDecoding:
 
 
 def _restricted(log_probs: Tensor, allowed: list[int] | None) -> Tensor:
-    """Exclude what must not come next: all but `allowed`, or what never comes before the end."""
+    """Exclude all tokens but `allowed`; if None, those that must not come before the end."""
     if allowed is None:
         log_probs[..., [PADDING, EOS, SPARE]] = -math.inf
         return log_probs

@@ -1,17 +1,17 @@
-"""The original Reformer code's way of computing, for benchmarks only.
+"""Computing as in the original Reformer code, for benchmarks only.
 
 Written from a description of that code, none of it copied: the same mathematics as our models,
 on the same parameters, in the original's order of operations and with its detours. It is a
 validated baseline: logits, loss and gradients equal ours (tests/scripts/test_reference_path.py).
 
-What it does that jtrans does not:
+Unlike jtrans:
 
-* the grid lies as [T, S, B, E]; source attention copies it, and the layer norm after it, too;
+* the layout of the grid is [T, S, B, E]; source attention and the layer norm after it copy it;
 * both sides of the grid are repeated to full size before they are added;
-* queries, keys and values come from one product, each part is then copied; scaling the
-  queries, layer norm, ReLU, dropout, residual read and write everything once more;
+* queries, keys and values come from one product, and each part is then copied; scaling the
+  queries, layer norm, ReLU, dropout and residual each read and write the whole grid;
 * attention weights are stored: mask added, cast to float32, filled, softmax, cast back, dropout;
-* dropout masks are multiplied even when nothing is dropped, into weights and hidden layers, too;
+* dropout masks are multiplied even if nothing is dropped, also into weights and hidden layers;
 * every padded target position is projected to the vocabulary, and its log-probabilities kept;
 * batches hold 256 tokens along the longer axis, and 16 of them make an update.
 """
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from jtrans.data.batch import Batch
     from jtrans.models.base import TranslationModel
 
-MICRO_BATCH_TOKENS = 256  # of one micro-batch, as the original's recipe has it
-UPDATE_MICRO_BATCHES = 16  # micro-batches of an update: 4,096 tokens
-MULTIPLE = 8  # a micro-batch of more sentences than this holds a multiple of it
+MICRO_BATCH_TOKENS = 256  # of one micro-batch, as in the original's recipe
+UPDATE_MICRO_BATCHES = 16  # micro-batches of an update, which has 4,096 tokens
+MULTIPLE = 8  # the number of sentences above this is a multiple of it
 
 Dropout = Callable[[Tensor], Tensor]
 
@@ -283,7 +283,7 @@ class ReferencePath:
 
 
 class ReferenceTraining:
-    """Updates as the original's trainer does them.
+    """Does updates as the original's trainer does.
 
     Args:
         model: a jtrans model, trained in place.

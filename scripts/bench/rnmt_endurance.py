@@ -1,11 +1,11 @@
-"""Train a tiny RNMT+ along the whole published schedule and look for values that are not finite.
+"""Train a tiny RNMT+ through the whole published schedule and look for non-finite values.
 
     python -m scripts.bench.rnmt_endurance --updates 4000
 
-The updates done are spread evenly over 200,000: update k has the learning rate of the k-th part of
-them, with the published optimiser, sentence loss, L2 penalty and gradient guard. Every hundredth
-gradient is made abnormal, a thousand times as large or nan, which the guard must drop. After
-every update loss, parameters and moments are checked.
+The updates are spread evenly over the schedule's 200,000: each has the learning rate of its place
+there, with the published optimiser, sentence loss, L2 penalty and gradient guard. Every hundredth
+gradient is made abnormal, a thousand times as large or nan, and the guard must drop it. Loss,
+parameters and moments are checked after every update.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def draw_batch(generator: torch.Generator) -> Batch:
 
 
 def train(updates: int) -> dict[str, float]:
-    """Do the updates and return what happened."""
+    """Do the updates, and return the counts of dropped and faulty ones and the last losses."""
     import torch
 
     from jtrans.config import load_config

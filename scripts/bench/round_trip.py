@@ -1,22 +1,23 @@
-r"""Measure how much of real text comes back from ids: raw text -> ids -> raw text.
+r"""Measure how much real text survives the round trip raw text -> ids -> raw text.
 
     python -m scripts.bench.round_trip --corpora FOLDER
     python -m scripts.bench.round_trip --corpora FOLDER multi30k \
         --output data/benchmarks/round_trip.json
 
-FOLDER holds one folder for each corpus with train.de.gz, test.de.gz ...; where a corpus has no
-training text its valid set is used. Each side is prepared as by default, on its own training
-text; 1,000 lines of the test set go there and back.
+FOLDER holds one folder for each corpus with train.de.gz, test.de.gz ...; if a corpus has no
+training text, its valid set is used. Each side is prepared with the defaults on its own training
+text; 1,000 lines of the test set make the round trip.
 
-Differences that cannot be restored, and are excluded from the comparison or normalised before it:
+Differences that cannot be restored are excluded from the comparison or normalised before it:
 
 - Characters that are not in the training text become <unk>: lines with <unk> are counted apart.
-- What no reader can see (`jtrans.text.normalise`): control characters, kinds of white space,
-  spaces at the ends and doubled ones, decomposed characters.
-- Spaces around punctuation and symbols (Moses and jieba cut there and guess the way back), and
-  all spaces in Chinese, which has none of its own. "exact" counts them, "but for spaces" not.
+- Differences that no reader can see (`jtrans.text.normalise`): control characters, kinds of white
+  space, doubled spaces and spaces at the ends, decomposed characters.
+- Spaces around punctuation and symbols (Moses and jieba cut there and guess the original spaces),
+  and all spaces in Chinese, which has none of its own. Only "exact" counts these differences, "but
+  for spaces" does not.
 
-Segmenters for text that is cut already (whitespace) and characters lose nothing.
+Nothing is lost by the segmenters for characters and for text with spaces between its tokens.
 """
 
 from __future__ import annotations
@@ -65,13 +66,13 @@ class Result:
 
     Attributes:
         corpus: its name in `CORPORA`.
-        language: of the side.
-        segmenter: of the side.
-        lines: that went there and back.
-        with_unknown: how many of them hold characters the training text has not.
-        exact: percentage of the others that came back the same.
-        but_for_spaces: percentage of the others that came back the same but for spaces.
-        stable: percentage of lines brought back that a second journey does not change.
+        language: the language of the side.
+        segmenter: the segmenter of the side.
+        lines: number of lines that made the round trip.
+        with_unknown: number of these with characters that the training text lacks.
+        exact: percentage of the other lines that came back unchanged.
+        but_for_spaces: percentage of the other lines that came back unchanged except for spaces.
+        stable: percentage of results that a second round trip does not change.
     """
 
     corpus: str
@@ -196,7 +197,7 @@ def read_iwslt14(folder: Path, train: int) -> tuple[list[list[str]], list[list[s
 
 
 def read_split(folder: Path, split: str, language: str, count: int) -> list[str]:
-    """Return the first lines of one file; none where it is missing."""
+    """Return the first lines of one file, none if it is missing."""
     path = folder / f"{split}.{language}.gz"
     if not path.exists():
         return []

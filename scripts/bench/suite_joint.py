@@ -1,13 +1,13 @@
-"""Training of the joint models against the original code's way (reference_path.py).
+"""Compare training of the joint models with the method of the original code (reference_path.py).
 
-Every variant trains by the same recipe (sizes of IWSLT) on batches it cuts from the same corpus
-by its own rule. What is compared are real positions: those of S x T real source and target
-tokens. The plain Transformer has none; its tokens count as many positions as a joint model
-meets for each token of the corpus. For each variant also:
+Every variant trains by the same recipe (sizes of IWSLT) on batches that it cuts from the same
+corpus by its own rule. The rates are in real positions, pairs of a real source and a real target
+token. The plain Transformer has none; each of its tokens counts as many positions as a joint model
+has per token of the corpus. Two more quantities are measured for each variant:
 
-    share    of the rate of matrix products of these sizes, in this precision, measured between
-             the rounds (the fastest of the variants), that the model's own FLOPs reach
-    memory   that one more position of a micro-batch needs: the slope between two of them
+    share    the model's own FLOP/s over the rate of matrix products of these sizes in this
+             precision, measured between the rounds (in the fastest of the variants)
+    memory   what one more position of a micro-batch needs: the slope between two micro-batches
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RECIPE = "iwslt14-de-en"
 MICRO_BATCH_POSITIONS, MICRO_BATCH_OVERHEAD = (
     16_384,
     200,
-)  # of jtrans on a CPU; the recipe's are a GPU's
+)  # of jtrans on a CPU; those of the recipe are for a GPU
 UPDATE_TOKENS, QUICK_TOKENS = 2048, 1024
 MEMORY_POSITIONS = 12_000  # of the larger micro-batch whose memory is measured
 
@@ -106,7 +106,7 @@ def extra(rounds: list[Round], peaks: list[float]) -> dict[str, Any]:
 def train_reference(
     system: str, data: Path, tokens: int, settings: list[str], micro_batch_tokens: int
 ) -> Task:
-    """Return updates done the original's way: torch's defaults, no device set-up."""
+    """Return updates as the original does them: torch's defaults, no device set-up."""
     leave_waiting_alone()
     import torch
 

@@ -1,8 +1,8 @@
-"""What every system learns in equal time: suite `learn` of systems.py.
+"""The scores that every system reaches in equal time: suite `learn` of systems.py.
 
 Every recipe trains in a process of its own with one thread, then translates and scores the test
-split. Its row is written at once, so that an interrupted session keeps what it has measured, and
-a system that fails does not stop the others. A finished run is not trained again. Minutes are of
+split. Its row is written at once, so that an interrupted session keeps its measurements, and a
+system that fails does not stop the others. A finished run is not trained again. Minutes are of
 processor time, so that other work on the machine changes nothing.
 """
 
@@ -36,11 +36,11 @@ class LearnedCorpus:
     """A corpus that all systems learn.
 
     Args:
-        prepared: its name.
+        prepared: the name of the prepared corpus.
         recipes: the folder of its recipes.
-        baseline: of these, the one whose BLEU is 100 %.
-        minutes: of recipes that train longer by themselves.
-        accuracy: of the tokens of valid, where training ends; None: by the recipe alone.
+        baseline: the recipe whose BLEU is 100 %.
+        minutes: the limit of recipes that would train longer.
+        accuracy: the token accuracy on valid that ends training; None: only the recipe ends it.
     """
 
     prepared: str
@@ -76,7 +76,7 @@ CORPORA = {
     ),
     "grammar": LearnedCorpus("grammar-de-en", "demo", "transformer", {}, accuracy=0.9),
 }
-MOST_MINUTES = 30.0  # of a recipe without a limit of its own, where accuracy ends training
+MOST_MINUTES = 30.0  # of recipes without a limit of their own, if accuracy ends training
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -157,7 +157,7 @@ def learn(
 class ProcessorTime:
     """The processor time that training a recipe has taken, over all sessions.
 
-    With one thread it is the time that a quiet machine takes, whatever else runs beside.
+    With one thread it is the time that a quiet machine takes, whatever else is running.
     """
 
     def __init__(self, path: Path) -> None:
@@ -270,7 +270,7 @@ def measure(
 
 
 def token_accuracy(name: str, corpus: PreparedCorpus) -> float:
-    """Return the share of the tokens of valid that the best checkpoint predicts, given the rest."""
+    """Return the teacher-forced accuracy of the best checkpoint on the tokens of valid."""
     import torch
 
     from jtrans.decoding.teacher_forcing import teacher_forced_scores
@@ -289,7 +289,7 @@ def token_accuracy(name: str, corpus: PreparedCorpus) -> float:
 
 
 def epochs_done(name: str, corpus: PreparedCorpus, result: Result) -> float:
-    """Return the epochs of a run, a part of one included."""
+    """Return the epochs of a run, including the fraction of the last."""
     from jtrans.models.zoo import system_configs
     from jtrans.runs import Run
     from jtrans.training.updates import UpdatePlan
@@ -313,7 +313,7 @@ def initial_runs(config: Config) -> list[str]:
 
 
 def keep(path: Path, learned: LearnedCorpus, row: dict[str, Any], **origin: str) -> None:
-    """Add a row to the results, or replace the one of its recipe."""
+    """Add a row to the results, or replace the row of its recipe."""
     import filelock
 
     order = {name: place for place, name in enumerate(learned.names())}

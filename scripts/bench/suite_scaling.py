@@ -1,7 +1,8 @@
 """Time of a joint position, forward and backward, by sentence length and width.
 
-One joint layer with the Reduction and a small vocabulary, on batches of about the same number of
-positions. The settings come in turns; each is compared with length 25 of its own width and round.
+The model is one joint layer with the Reduction and a small vocabulary, on batches of about the same
+number of positions. The settings take turns; each is compared with length 25 of its width and
+round.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def scaling_suite(chosen: argparse.Namespace) -> None:
         for key, (work, positions) in work_of.items():
             start = time.perf_counter()
             work()
-            if number:  # the first is a warm-up
+            if number:  # the first round is a warm-up
                 seconds[key].append((time.perf_counter() - start) / positions)
         print(f"round {number} of {rounds}", file=sys.stderr)
     rows: list[dict[str, Any]] = []

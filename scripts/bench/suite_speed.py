@@ -1,9 +1,9 @@
-"""How fast every system trains and decodes: suite `speed` of systems.py.
+"""The speed of training and decoding of every system: suite `speed` of systems.py.
 
-At the size of the iwslt14-de-en recipes; a system without one takes those of the Transformer.
-Weights and sentences are random. Every system takes turns with the Transformer in two processes, so
-that slow periods of the machine affect both alike; seconds are of processor time, with one thread,
-so that other work matters little. The table of `jtrans models` is written, too.
+The sizes are those of the iwslt14-de-en recipes; a system without such a recipe takes those of the
+Transformer. Weights and sentences are random. Every system takes turns with the Transformer in two
+processes, so that slow periods of the machine affect both alike; seconds are of processor time,
+with one thread, so that other work matters little. The table of `jtrans models` is written, too.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def prepare(system: str) -> Task:
         from jtrans.decoding.prepared.choose import prepared
         from jtrans.decoding.search.beam import beam_search
 
-        # every hypothesis has LENGTH tokens: a few updates teach some systems to end at once
+        # every hypothesis has LENGTH tokens, as a few updates teach some systems to end at once
         options = SearchOptions(beam=BEAM, max_length=str(LENGTH), min_length=LENGTH - 1)
         form = prepared(model.eval())
         for name, sentences in (("decoding", BATCH), ("decoding_single", 1)):
@@ -180,7 +180,7 @@ def measured(rounds: Sequence[Round], baseline: Sequence[Round]) -> dict[str, An
 
 
 def keep(path: Path, row: dict[str, Any]) -> None:
-    """Add a row to the results, or replace the one of its system."""
+    """Add a row to the results, or replace the row of its system."""
     from jtrans.models.zoo import SYSTEMS
 
     rows = rows_with(path, row, "system")

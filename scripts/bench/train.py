@@ -9,7 +9,7 @@ r"""Compare training rates in turns.
 Suites:
     transformer  jtrans against Hugging Face's Marian of the same size, a bare loop without any
                  trainer, which is left out if `transformers` is not installed
-    joint        the joint models against the original code's way (suite_joint.py)
+    joint        the joint models against the method of the original code (suite_joint.py)
     scaling      time of a joint position by sentence length and width (suite_scaling.py)
 """
 

@@ -1,4 +1,4 @@
-"""Section 1 of `check.py`: do searches with captured steps find the same, with less to launch?"""
+"""Section 1 of `check.py`: do captured steps give the same translations with fewer launches?"""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from scripts.gpu.models import fixed_batch, make_model
 from scripts.gpu.timing import Row, Scale
 
 SYSTEMS = ("transformer", "reformer-base", "reformer-fast")
-# of scores; bfloat16 rounds otherwise in products of other sizes
+# of scores; in bfloat16, products of other sizes round differently
 TOLERANCE = {"fp32": 1e-4, "bf16": 5e-2}
 SAME = {"fp32": 1.0, "bf16": 0.9}  # share of sentences with the same best tokens
 LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cudaGraphLaunch")
 
 
 def captured(scale: Scale) -> list[Row]:
-    """Compare searches with and without graphs; without a GPU, with steps that only could be."""
+    """Compare searches with and without graphs; without a GPU, on buffers that are not captured."""
     return [
         row
         for precision in TOLERANCE
@@ -51,7 +51,7 @@ def _compare(system: str, precision: str, scale: Scale) -> Iterator[Row]:
         with_graphs, without = (
             functools.partial(_search, form, batch, options) for form in (graphed, plain)
         )
-        for _ in range(2):  # sizes are captured when a second search asks for them
+        for _ in range(2):  # sizes are captured when a second search needs them
             with_graphs()
         ours, theirs = with_graphs(), without()
         pairs = list(zip(ours, theirs, strict=True))

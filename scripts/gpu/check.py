@@ -2,10 +2,11 @@
 
     python -m scripts.gpu.check --json gpu.json
 
-In under ten minutes on one GPU: (1) are kernels and models correct; (2) rates of training and
-decoding, the variants in turns; (3) facts about the libraries that the design depends on. A part
-that fails is reported, and the others still run. Without a GPU the same lines run on tiny sizes,
-the kernels in Triton's interpreter; the timings then mean nothing.
+It takes less than ten minutes on one GPU and has three sections: (1) the correctness of kernels and
+models; (2) rates of training and decoding, with the variants in turns; (3) facts about the
+libraries on which the design depends. A part that fails is reported, and the others still run.
+Without a GPU the same code runs at tiny sizes, with the kernels in Triton's interpreter; its
+timings mean nothing.
 
 Needs torch, triton, numpy, pydantic and safetensors besides jtrans itself.
 Exit codes: 0, 1 when a part failed, 4 when a check of correctness failed.
@@ -41,7 +42,7 @@ def sections(scale: Scale) -> dict[str, Callable[[], list[Row]]]:
     from scripts.gpu import captured, correctness, devices, questions, speed
     from scripts.gpu.timing import machine_rates
 
-    # ceilings, measured first; used by what follows
+    # measured first, as later parts compare with these ceilings
     rates: Row = {"matmul_flops": float("nan"), "copy_bytes": float("nan")}
 
     def measure() -> list[Row]:
@@ -80,7 +81,7 @@ def sections(scale: Scale) -> dict[str, Callable[[], list[Row]]]:
 
 
 def run(device: torch.device, chosen: argparse.Namespace) -> Row:
-    """Run the parts, writing the result after each; failures are part of the result."""
+    """Run the parts, and write the result, with any failures, after each of them."""
     from scripts.gpu.timing import Scale
 
     result: Row = {
@@ -145,7 +146,7 @@ def _text(value: object) -> str:
 
 
 def describe_machine(device: torch.device) -> Row:
-    """Return the machine and versions the figures were measured on."""
+    """Return the machine and the versions that the figures were measured with."""
     is_gpu = device.type == "cuda"
     triton = sys.modules.get("triton")
     return {

@@ -1,9 +1,9 @@
 """Section 1 of `check.py`: are kernels and models correct?
 
-Tolerances are norms of the difference over norms: kernels against float64 products 2e-5 in
-float32 (three tf32 products each) and 1e-2 in bfloat16; models against the same model on a CPU
-in float64, logits and gradients together, 1e-4 in float32; in bfloat16 logits 3e-2, loss 1e-2,
-gradients 6e-2; `step` against `decode` as logits.
+A tolerance limits the norm of the difference over the norm of the exact result. Kernels against
+float64 products: 2e-5 in float32 (three tf32 products each), 1e-2 in bfloat16. Models against the
+same model on a CPU in float64: 1e-4 in float32 for logits and gradients; in bfloat16 3e-2 for
+logits, 1e-2 for the loss, 6e-2 for gradients. `step` against `decode`: as for logits.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def distance(ours: Tensor, exact: Tensor) -> float:
 
 
 def _row(check: str, error: float, tolerance: float) -> Row:
-    # nan does not pass
+    # written so that nan does not pass
     return {"check": check, "error": error, "tolerance": tolerance, "ok": error <= tolerance}
 
 
@@ -95,7 +95,7 @@ def _kernel_errors(length: int, axis: int, dtype: torch.dtype, scale: Scale) -> 
 
 
 def check_large_grid(scale: Scale) -> list[Row]:
-    """Check more lines than other libraries' launch grids hold (65,535)."""
+    """Check a grid of more than 65,535 lines, the limit of the launch grids of other libraries."""
     if not operator.HAS_TRITON:
         return []
     from jtrans.nn.gpu import short_axis
@@ -157,7 +157,7 @@ def _step_error(model: TranslationModel, batch: Batch, precision: str) -> float:
 
 
 def check_compiled(scale: Scale) -> list[Row]:
-    """Check that compiled layers give the same and are not compiled again for new lengths."""
+    """Check that compiled layers give equal gradients, and that new lengths do not recompile."""
     rows = []
     for use_kernels in (False,) if scale.is_tiny else (False, True):
         torch._dynamo.reset()
@@ -212,6 +212,6 @@ def check_use(scale: Scale) -> list[Row]:
 
 
 def correctness(scale: Scale) -> list[Row]:
-    """Run every check but that of compiled layers, which takes minutes."""
+    """Run every check except that of compiled layers, which takes minutes."""
     checks = (check_kernels, check_large_grid, check_models, check_use)
     return [row for check in checks for row in check(scale)]

@@ -1,7 +1,7 @@
-"""What only a GPU can show about devices: a second one, waiting, dropout, bf16, too little memory.
+"""Checks that need a GPU: a second GPU, waiting, dropout, bf16, too little memory.
 
-A part of section 1 of `check.py`. Without a GPU the same code runs on tiny models, memory failures
-are made up, and what needs a GPU says so.
+They belong to section 1 of `check.py`. Without a GPU the same code runs on tiny models with
+simulated memory failures, and checks that cannot run say so.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ POLICIES: tuple[Recompute, ...] = ("none", "hidden", "layer")
 
 
 def check_second_gpu(scale: Scale) -> list[Row]:
-    """Compute on the last GPU while the first one is the current one, as `--device cuda:1` does."""
+    """Compute on the last GPU while the first is the current one, as with `--device cuda:1`."""
     name = "another GPU than the current one"
     if torch.cuda.device_count() < 2:
         return [{"check": name, "error": "needs two GPUs", "ok": True}]
@@ -92,9 +92,10 @@ def _raises_nothing(name: str, work: Callable[[], object], device: torch.device)
 
 
 def check_dropout(scale: Scale) -> list[Row]:
-    """Compare gradients with dropout of compiled and recomputed layers, masks drawn alike.
+    """Compare gradients of compiled and of recomputed layers with the same dropout masks.
 
-    On a GPU plain layers are the standard; on a CPU, where these draw other masks, compiled ones.
+    The standard is plain layers on a GPU, and compiled layers on a CPU, where plain layers draw
+    other masks.
     """
     rows = []
     for system in ("reformer-fast",) if scale.is_tiny else SYSTEMS:
@@ -124,7 +125,7 @@ def _gradient(model: TranslationModel, scale: Scale) -> Tensor:
 
 
 def check_bf16_decoding(scale: Scale) -> list[Row]:
-    """Compare a search with weights converted once with one under autocast: exactly the same."""
+    """Check that weights converted once to bf16 give exactly the search results of autocast."""
     rows = []
     options = SearchOptions(beam=3, max_length="9", min_length=5)
     for system in SYSTEMS:
@@ -140,7 +141,7 @@ def check_bf16_decoding(scale: Scale) -> list[Row]:
 
 
 def check_prepared_forms(scale: Scale) -> list[Row]:
-    """Compare a search with a prepared form with one with its model: the same translations."""
+    """Check that a search gives the same translations with a prepared form as with its model."""
     rows = []
     options = SearchOptions(beam=3, max_length="9", min_length=5)
     for system in ("transformer", "dlcl"):
@@ -156,7 +157,7 @@ def check_prepared_forms(scale: Scale) -> list[Row]:
 
 
 def check_search_rules(scale: Scale) -> list[Row]:
-    """Search by every rule on the device and on the CPU, in float64: the same tokens."""
+    """Check that every rule of the search gives the same tokens on the device and on the CPU."""
     rules: dict[str, dict[str, int]] = {
         "groups": {"beam": 4, "diverse_groups": 2},
         "no loops": {"max_repeats": 1},
@@ -188,7 +189,7 @@ def check_search_rules(scale: Scale) -> list[Row]:
 
 
 def check_little_memory(scale: Scale) -> list[Row]:
-    """Search with too little memory: in halves with the same tokens, at last a refusal."""
+    """Check a search with too little memory: same tokens in halves, and refusal of one sentence."""
     model = make_model("reformer-fast", scale.widths[0], scale).eval().requires_grad_(False)
     length, count = (9, 6) if scale.is_tiny else (60, 256)
     pairs = Pairs(np.full((2, count), length), scale.vocabulary)
@@ -200,7 +201,7 @@ def check_little_memory(scale: Scale) -> list[Row]:
     with _little_memory(scale, sentences=2):
         tokens = [[best[0].tokens for best in searched] for searched in (search(), expected)]
         equal = sum(a == b for a, b in zip(*tokens, strict=True)) / count
-        # batches of other sizes round differently, which may turn a near tie
+        # batches of other sizes round differently, which may decide a near tie differently
         rows.append(
             {"check": "search in halves: same tokens", "error": 1 - equal, "ok": equal > 0.9}
         )
@@ -242,7 +243,7 @@ def _pairs(scale: Scale) -> Pairs:
 
 
 def devices(scale: Scale) -> list[Row]:
-    """Run every check but that of dropout, which compiles."""
+    """Run every check except that of dropout, which compiles."""
     checks = (
         check_second_gpu,
         check_waiting,

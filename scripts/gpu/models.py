@@ -18,7 +18,7 @@ from jtrans.models.zoo import build_model, system_configs
 from jtrans.nn.gpu import operator
 from scripts.gpu.timing import Scale
 
-MEAN_LENGTH, VARIATION, CORRELATION = 25.0, 0.65, 0.93  # of IWSLT14
+MEAN_LENGTH, VARIATION, CORRELATION = 25.0, 0.65, 0.93  # of the lengths of IWSLT14, in tokens
 
 
 def make_model(
@@ -95,7 +95,7 @@ def real_positions(batch: Batch) -> int:
 
 @contextlib.contextmanager
 def kernels(*, on: bool) -> Iterator[None]:
-    """Let attention use the Triton kernels where they can be used, or nowhere."""
+    """Let attention use the Triton kernels wherever they can run, or nowhere."""
     before = operator.HAS_TRITON
     operator.HAS_TRITON = before and on
     try:
@@ -111,13 +111,13 @@ def compile_layers(model: TranslationModel, scale: Scale) -> TranslationModel:
     from jtrans.nn.layer import compile_layers as compile_for_training
 
     torch._dynamo.config.recompile_limit = 64
-    torch._dynamo.config.fail_on_recompile_limit_hit = True  # else it silently stays eager
+    torch._dynamo.config.fail_on_recompile_limit_hit = True  # else torch silently stays eager
     compile_for_training(model, backend="eager" if scale.is_tiny else "inductor")
     return model
 
 
 def compiled_frames() -> int:
-    """Count what the compiler compiled so far."""
+    """Count the frames that torch.compile has compiled so far."""
     from torch._dynamo.utils import counters
 
     return int(counters["stats"]["unique_graphs"])

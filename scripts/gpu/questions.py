@@ -35,14 +35,14 @@ def _grid(length: int, axis: int, scale: Scale) -> Tensor:
     """Return a projected grid [B, T, S, 3E] whose lines along `axis` are `length` long."""
     E = scale.widths[0]
     other = 3 if scale.is_tiny else 25
-    # several times what a cache holds
+    # several times the size of a cache
     B = 1 if scale.is_tiny else 8 * scale.positions // (length * other)
     shape = (length, other) if axis == 1 else (other, length)
     return torch.randn(B, *shape, 3 * E, device=scale.device).bfloat16()
 
 
 def attention(scale: Scale) -> list[Row]:
-    """Question 1: SDPA on both views and the kernel, against the time to copy 8E + 16E bytes."""
+    """Question 1: the time of SDPA on both views and of the kernel, per copy of 8E + 16E bytes."""
     rows = []
     for length in (5,) if scale.is_tiny else LENGTHS:
         for axis, name in ((1, "target"), (2, "source")):
@@ -112,7 +112,7 @@ def _times_floor(
 
 
 def tiles(scale: Scale) -> list[Row]:
-    """Time other tiles of the kernels, both passes, against the copy."""
+    """Time both passes of the kernels with other tiles, relative to the copy."""
     if not operator.HAS_TRITON:
         return [{"tile": "Triton is not installed"}]
     from jtrans.nn.gpu import short_axis

@@ -37,7 +37,7 @@ TARGETS = {  # positions/s on an H200
     ("reformer-fast", 256): "7.2 M",
     ("reformer-base", 512): "1.75 M",
 }
-Work = Callable[[int], float]  # does a round's work, returns how much that was
+Work = Callable[[int], float]  # does the work of a round and returns its amount
 
 
 def update(model: TranslationModel, optimiser: torch.optim.Optimizer, batch: Batch) -> None:
@@ -78,7 +78,7 @@ def reference_work(model: TranslationModel, batches: list[Batch], amount: float)
 
 
 def our_batches(scale: Scale) -> list[Batch]:
-    """Return as many batches as a round has, of at most `scale.positions` each."""
+    """Return the batches of a round, of at most `scale.positions` joint positions each."""
     sizes = lengths(60 if scale.is_tiny else 20_000)
     sampler = BatchSampler(*sizes, max_tokens=10**6, max_joint=scale.positions, seed=1)
     pairs = Pairs(sizes, scale.vocabulary)
@@ -86,7 +86,7 @@ def our_batches(scale: Scale) -> list[Batch]:
 
 
 def reference_update(scale: Scale, max_tokens: int) -> list[Batch]:
-    """Return the micro-batches of one update, 4,096 tokens, as the original cuts them."""
+    """Return the micro-batches of one update of 4,096 tokens, cut as the original cuts them."""
     sizes = lengths(20 if scale.is_tiny else 20_000, seed=2)
     cut = reference_batches(*sizes, max_tokens=max_tokens, seed=1)
     count = 1 if scale.is_tiny else UPDATE_MICRO_BATCHES * 256 // max_tokens
@@ -132,7 +132,7 @@ def _our_variants(
 
 
 def plain_training(scale: Scale, rates: Row) -> list[Row]:
-    """Time the plain Transformer, whose epochs are the other denominator."""
+    """Time the plain Transformer, with which epochs of joint systems are compared."""
     sizes = lengths(20 if scale.is_tiny else 20_000, seed=3)
     sampler = BatchSampler(
         *sizes, max_tokens=100 if scale.is_tiny else 4096, max_joint=None, seed=1
@@ -197,7 +197,7 @@ def memory(scale: Scale) -> list[Row]:
 
 
 def decoding(scale: Scale) -> list[Row]:
-    """Time beam search of a fixed length; random weights, so that only time means anything."""
+    """Time beam search of a fixed length; with random weights only the time means anything."""
     length = 4 if scale.is_tiny else 25
     rows = []
     for beam in (1, 5):

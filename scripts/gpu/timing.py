@@ -19,14 +19,14 @@ class Scale:
     """The amount of work: for measurements, for a quick look, or to run all code once.
 
     Args:
-        device: where.
-        is_tiny: without a GPU, or when asked for: timings mean nothing.
+        device: the device to compute on.
+        is_tiny: True without a GPU or on request: timings then mean nothing.
         widths: E of the models; heads are 64 wide (16 when tiny).
         layers: joint layers of Reformer-base; Reformer-fast has two fewer, at least one.
-        vocabulary: V, of both sides.
-        positions: joint positions of a batch.
-        rounds: rounds of the variants in turn.
-        batches: batches of a round.
+        vocabulary: V of both sides.
+        positions: joint positions per batch.
+        rounds: number of rounds in which all variants take turns.
+        batches: batches per round.
     """
 
     device: torch.device
@@ -40,7 +40,7 @@ class Scale:
 
     @classmethod
     def of(cls, device: torch.device, *, quick: bool, tiny: bool = False) -> Scale:
-        """Choose for a device."""
+        """Return the amount of work for a device."""
         if tiny or device.type != "cuda":
             return cls(device, True, (32,), 1, 64, 400, 2, 1)
         if quick:
@@ -49,7 +49,7 @@ class Scale:
 
     @property
     def head_width(self) -> int:
-        """D."""
+        """D, the width of one head."""
         return 16 if self.is_tiny else 64
 
 
@@ -60,7 +60,7 @@ def wait(device: torch.device) -> None:
 
 
 def seconds(work: Callable[[], object], scale: Scale, *, calls: int = 50) -> float:
-    """Return the median time of one call: events around groups of calls, after a warm-up."""
+    """Return the median seconds of a call after a warm-up, by events around groups of calls."""
     groups = 1 if scale.is_tiny else 5
     count = 1 if scale.is_tiny else max(1, calls // groups)
     for _ in range(1 if scale.is_tiny else 3):
@@ -84,7 +84,7 @@ def _elapsed(work: Callable[[], object], count: int, device: torch.device) -> fl
 
 
 def in_turns(variants: Mapping[str, Callable[[int], float]], scale: Scale, unit: str) -> list[Row]:
-    """Time variants A B A B ...; each does the work of a round and returns its amount.
+    """Time variants in turns, A B A B ...; each does the work of a round and returns its amount.
 
     Returns:
         A row for each: median rates by events and by the wall clock, and the median over rounds
@@ -92,7 +92,7 @@ def in_turns(variants: Mapping[str, Callable[[int], float]], scale: Scale, unit:
     """
     rates: dict[str, list[float]] = {name: [] for name in variants}
     walls: dict[str, list[float]] = {name: [] for name in variants}
-    for variant in variants.values():  # compiles, fills caches
+    for variant in variants.values():  # warm-up: compiles, fills caches
         variant(0)
         wait(scale.device)
     for number in range(1, scale.rounds + 1):
@@ -130,7 +130,7 @@ def _spread(ratios: list[float]) -> Row:
 
 
 def machine_rates(scale: Scale) -> Row:
-    """Return the measured matrix-product rate and copy bandwidth, the ceilings of all else."""
+    """Return the measured matrix-product rate and copy bandwidth, the ceilings of all variants."""
     size = 256 if scale.is_tiny else 8192
     a, b = (torch.randn(size, size, device=scale.device).bfloat16() for _ in range(2))
     source = torch.randn(2**14 if scale.is_tiny else 2**29, device=scale.device)

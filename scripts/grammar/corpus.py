@@ -1,18 +1,18 @@
 """The corpora `grammar-de-en` and `grammar-zh-en`: sentences made by small grammars.
 
-Nothing is downloaded and nothing is left to chance but the seed: the same seed gives the same
-pairs everywhere. Because a grammar knows which words mean the same, every pair comes with its
-word alignment, and because it knows what it is doing, with the part of speech and the entity
-label of each source word. The sentences are simple, but the word order is that of the language.
-German has its verb second or last, participles and particles at the end, objects in front of
-the subject where their case allows. Chinese has measure words, relative clauses before the noun,
-time and place before the verb, aspect particles, and question words in the place of the answer.
+Nothing is downloaded, and everything follows from the seed: the same seed gives the same pairs
+everywhere. A grammar knows which words mean the same, and what each word is, so every pair comes
+with its word alignment and with the part of speech and the entity label of each source word. The
+sentences are simple, but the word order is that of the language. German has its verb second or
+last, participles and particles at the end, and objects in front of the subject where their case
+allows it. Chinese has measure words, relative clauses before the noun, time and place before the
+verb, aspect particles, and question words in the place of the answer.
 
-Four splits: train, valid and test are drawn alike, and no sentence of either side occurs twice
-in them. Of the valid and test sentences, six in ten (German) and a quarter (Chinese) hold a
-combination, two neighbouring content words, that training never shows. `long` is a second test
-set of its own, so that scores on `test` remain comparable: its sentences join several others
-and are longer, on both sides, than any in training.
+There are four splits. train, valid and test are drawn alike, and no sentence of either side occurs
+twice in them. Of the valid and test sentences, six in ten (German) and a quarter (Chinese) hold a
+combination of two neighbouring content words that never occurs in training. `long` is a second
+test set, apart from `test` so that scores on `test` remain comparable: its sentences join several
+others and are longer, on both sides, than any in training.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HELD_OUT_PAIRS = 500
 LONG_PAIRS = 200
 LONGEST = 20  # words of a sentence in train, valid and test, punctuation counted
 LONGEST_OF_ALL = 40
-PATIENCE = 100  # attempts in a row that bring nothing new before the grammar counts as exhausted
+PATIENCE = 100  # attempts in a row without a new pair before the grammar counts as exhausted
 
 Sentences = Callable[[], Phrase]
 
@@ -65,8 +65,8 @@ def generate(size: int, seed: int, languages: str = "de-en") -> list[GrammarPair
     """Make pairs of everyday length, no two of which share a source or a target sentence.
 
     Args:
-        size: how many.
-        seed: what decides every choice.
+        size: number of pairs.
+        seed: decides every random choice.
         languages: "de-en" or "zh-en".
 
     Raises:
@@ -79,7 +79,7 @@ def generate(size: int, seed: int, languages: str = "de-en") -> list[GrammarPair
 
 def generate_long(size: int, seed: int, languages: str = "de-en") -> list[GrammarPair]:
     """Make pairs longer than any that `generate` makes, otherwise like it."""
-    # a seed of its own: what is drawn here leaves the other splits as they are
+    # a seed of its own, so that the other splits do not depend on the long sentences
     sentences = _grammar(languages).long_sentences(random.Random(f"long {seed}"))
     return _distinct(size, sentences, range(LONGEST + 1, LONGEST_OF_ALL + 1))
 
@@ -87,7 +87,7 @@ def generate_long(size: int, seed: int, languages: str = "de-en") -> list[Gramma
 def splits(seed: int = 1, languages: str = "de-en") -> dict[str, list[GrammarPair]]:
     """Make the corpus: train, valid and test, and the long sentences."""
     pairs = generate(TRAIN_PAIRS + 2 * HELD_OUT_PAIRS, seed, languages)
-    # The first sentences made are the common ones; shuffled, all splits are alike.
+    # Common sentences are made first, so pairs are shuffled before they are split.
     random.Random(seed).shuffle(pairs)
     held_out, train = pairs[: 2 * HELD_OUT_PAIRS], pairs[2 * HELD_OUT_PAIRS :]
     return {

@@ -1,9 +1,9 @@
-"""Make the built-in corpora again, byte for byte, or compare them with what the grammars make.
+"""Make the built-in corpora again, byte for byte, or compare them with the grammars' output.
 
 python -m scripts.grammar.freeze            # write jtrans/corpora/catalogue/built_in/*.xz
 python -m scripts.grammar.freeze --check    # write nothing; exit 1 where a file differs
 
-`jtrans.corpora.catalogue.load` says what is in a file, and reads it.
+`jtrans.corpora.catalogue.load` describes the files, and reads them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jtrans.corpora.catalogue.load import GLUE, built_in_file
 from jtrans.errors import InternalError
 from scripts.grammar.corpus import GRAMMARS, GrammarPair, splits
 
-# Named in full: what a preset stands for may change with the library.
+# Named in full: the meaning of a preset may change with the library.
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0}]
 
 
@@ -57,7 +57,7 @@ def pack(text: str) -> bytes:
 
 
 def difference(path: Path, text: str) -> str:
-    """Return what is wrong with the file of a corpus; empty where nothing is."""
+    """Return the fault of a corpus's file in words, empty if it has none."""
     if not path.is_file():
         return f"{path} is missing"
     if lzma.decompress(path.read_bytes()) != text.encode("utf-8"):

@@ -73,7 +73,7 @@ def markers() -> str:
 
 
 def attention_arrows() -> list[str]:
-    """Return the cells that the chosen cell attends to: up its column, along its row."""
+    """Return arrows to the cells that the chosen cell attends to: up its column, along its row."""
     row, column = LOOKING
     x, y = place(row, column)
     parts = []

@@ -48,7 +48,7 @@ def rates(results: dict[str, Any]) -> str:
 
 
 def joint(results: dict[str, Any]) -> str:
-    """Return the table of the joint models against the original code's way."""
+    """Return the table of the joint models against the method of the original code."""
     base: dict[str, Any] = {}
     rows = []
     for row in results["rows"]:
@@ -80,7 +80,7 @@ def joint(results: dict[str, Any]) -> str:
 
 
 def decode(results: dict[str, Any]) -> str:
-    """Return the table of decoding beside other programs, by the size of the batch."""
+    """Return the table of decoding with jtrans and other programs, by the size of the batch."""
     cells = {(row["variant"], row["batch"]): row for row in results["rows"]}
     names, batches = (list(dict.fromkeys(keys)) for keys in zip(*cells, strict=True))
     rows = [
@@ -98,7 +98,7 @@ def decode(results: dict[str, Any]) -> str:
 
 
 def decode_joint(results: dict[str, Any]) -> str:
-    """Return the table of decoding with the joint models against the original code's way."""
+    """Return the table of decoding with the joint models against the original code."""
     ratio = "{median:.2f} ({low:.2f} to {high:.2f})"
     rows = [
         [
@@ -185,7 +185,7 @@ def curves(results: dict[str, Any]) -> str:
 
 
 def prepare(results: dict[str, Any]) -> str:
-    """Return the table of the cost of preparing, against the commands it replaces."""
+    """Return the table of the cost of preparation, against the commands that it replaces."""
     rounds = results["compare"]["rounds"]
 
     def median(name: str, key: str) -> float:
@@ -263,7 +263,7 @@ def recurrent(results: dict[str, Any]) -> str:
 
 
 def ratio(spread: dict[str, float]) -> str:
-    """Return the median of a ratio with its tenths."""
+    """Return the median of a ratio with its 10 % and 90 % values."""
     return "{median:.2f} ({low:.2f} to {high:.2f})".format(**spread)
 
 
@@ -295,7 +295,7 @@ def systems(results: dict[str, Any]) -> str:
 
 
 def learned(results: dict[str, Any]) -> str:
-    """Return the table of what all systems learn in equal time."""
+    """Return the table of the scores that all systems reach in equal time."""
     best = results["rows"][0]["bleu"] if results["rows"] else 0.0
     rows = [
         [
@@ -488,7 +488,7 @@ def reproduced(name: str, task: str) -> str:
 
 
 def quality(name: str, task: str) -> str:
-    """Return the table of an experiment in short: systems, their cost and their scores on test."""
+    """Return the short table of an experiment: systems, their cost and their scores on test."""
     from scripts.reproduction.catalogue import find_experiment
     from scripts.reproduction.summary import (
         BLEU,

@@ -1,1 +1,1 @@
-"""The tables and figures of Li et al. (2020), and comparisons beyond them, out of one command."""
+"""The tables and figures of Li et al. (2020), and comparisons beyond them, with one command."""

@@ -19,13 +19,13 @@ class Row:
     """One row of a table: a system.
 
     Args:
-        name: of the row; with the seed it names the row's files.
-        recipe: a recipe with ``{task}`` for the task, or a file of this folder.
-        settings: changed in the recipe, by dotted key.
-        published: by task, by split: the paper's BLEU; and its ``perplexity`` on valid.
-        baseline: the row to compare with; None: the first one.
-        average: how many checkpoints are averaged; 0: as the command says.
-        run_of: the row whose runs this one scores in another way; None: it trains its own.
+        name: the name of the row; with the seed it names the row's files.
+        recipe: a recipe with ``{task}`` in place of the task, or a file of this folder.
+        settings: settings to change in the recipe, by dotted key.
+        published: the paper's BLEU by task and split; and its ``perplexity`` on valid.
+        baseline: the row to compare with; None: the first row.
+        average: number of checkpoints to average; 0: as the command says.
+        run_of: the row whose runs this row scores in another way; None: it trains its own.
     """
 
     name: str
@@ -47,14 +47,14 @@ class Experiment:
     """A table or figure.
 
     Args:
-        name: of the experiment.
-        title: a line.
-        rows: the first one is the baseline.
-        splits: that are translated and scored.
-        analyses: that are drawn: ``length``, ``position``, ``frequency``, ``attention``.
-        tasks: that it is meant for.
-        setting: how its rows are limited where the command does not say.
-        overrides: settings of all rows, as with ``--set`` and before those of the command.
+        name: the name of the experiment.
+        title: its title, one line.
+        rows: its rows, the baseline first.
+        splits: the splits to translate and score.
+        analyses: the analyses to draw: ``length``, ``position``, ``frequency``, ``attention``.
+        tasks: the tasks that it is meant for.
+        setting: what limits the training of its rows unless the command says otherwise.
+        overrides: settings of all rows, like those of ``--set``, which come after them.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Experiment:
     overrides: Sequence[str] = ()
 
     def chosen(self, names: Sequence[str] | None) -> list[Row]:
-        """Return the rows of these names, in their own order; without names, all.
+        """Return the rows with these names, in the order of the experiment; all without names.
 
         Raises:
             ConfigError: there is no such row.
@@ -95,10 +95,10 @@ def experiment_names() -> list[str]:
 
 
 def find_experiment(name: str, task: str | None) -> Experiment:
-    """Return an experiment.
+    """Return an experiment by its name.
 
     Raises:
-        ConfigError: there is none, or it is not meant for the task.
+        ConfigError: there is no such experiment, or it is not meant for the task.
     """
     described = _read()["experiments"]
     if name not in described:
@@ -138,7 +138,7 @@ def _has_recipes(rows: Sequence[Mapping[str, Any]], task: str) -> bool:
 
 
 def task_pairs() -> dict[str, int]:
-    """Return the pairs of the complete training text of every task."""
+    """Return the number of pairs in the complete training text of every task."""
     return {name: int(task["pairs"]) for name, task in _read()["tasks"].items()}
 
 
@@ -146,7 +146,7 @@ def parse_seeds(text: str) -> list[int]:
     """Return the seeds of ``1,2,3``.
 
     Raises:
-        ConfigError: they are no different numbers.
+        ConfigError: the text is not a list of distinct numbers.
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts) or len(set(parts)) < len(parts):

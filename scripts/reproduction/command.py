@@ -46,16 +46,16 @@ DESCRIPTION = """Train, translate and score the rows of a table, and print it be
     python -m scripts.reproduce table2 ... --figures
 
 The same command continues where it stopped, whatever stopped it: rows with a result are not made
-again. All rows get their first seed before any gets its second. A row's result is one file,
-OUT/rows/ROW-SEED.json. --merge copies such files from other machines into OUT/rows, prints the
-table and trains nothing; the command without it makes the rows that are missing.
+again. All rows are made with the first seed before any is made with the second. A row's result is
+one file, OUT/rows/ROW-SEED.json. --merge copies such files from other machines into OUT/rows,
+prints the table and trains nothing; the command without it makes the rows that are missing.
 
-The path of a row's file in place of the experiment makes that row again, in another OUT, and
-compares the score (exit 4 outside the band of its seeds): only --data, --out, --from, --budget and
---device apply.
+Given the path of a row's file in place of the experiment, the command makes that row again, in
+another OUT, and compares the score (exit 4 outside the band of its seeds): only --data, --out,
+--from, --budget and --device apply.
 """
 
-# what the file of a row says itself, by option, when that row is made again
+# options that the file of a row decides when that row is made again
 KNOWN = ("task", "seeds", "rows", "setting", "average", "set", "merge", "table", "figures")
 
 
@@ -82,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
         "--seeds", default="1,2,3", metavar="N,...", help="of every row (default: 1,2,3)"
     )
     options.add_argument(
-        "--rows", metavar="NAME,...", help="make only these (the table has all with results)"
+        "--rows", metavar="NAME,...", help="make only these (the table has all rows with results)"
     )
     options.add_argument(
         "--budget",
@@ -93,8 +93,8 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--setting",
         metavar="paper|equal-time:MINUTES|equal-updates:NUMBER",
-        help="how long rows train: as their recipes say, or all for the same time or updates "
-        "(default: as the experiment says, mostly paper)",
+        help="what limits training: the recipe of each row, or the same time or updates for all "
+        "(default: that of the experiment, mostly paper)",
     )
     options.add_argument(
         "--average",
@@ -102,7 +102,7 @@ def parser() -> argparse.ArgumentParser:
         default=0,
         metavar="N",
         help="translate with the average of the checkpoints of the last N validations "
-        "(default: with the one of the lowest validation loss)",
+        "(default: with the checkpoint of the lowest validation loss)",
     )
     options.add_argument(
         "--set",
@@ -112,7 +112,7 @@ def parser() -> argparse.ArgumentParser:
         help="change a setting of all rows; may be repeated",
     )
     options.add_argument(
-        "--device", help="that trains and translates: cpu, cuda or auto (default: auto)"
+        "--device", help="device to train and translate on: cpu, cuda or auto (default: auto)"
     )
     options.add_argument(
         "--merge",
@@ -189,7 +189,7 @@ def _check_numbers(chosen: argparse.Namespace) -> None:
 
 
 def _check_settings(settings: Sequence[str], setting: str) -> None:
-    """Refuse an unknown `setting`, and settings that something else decides."""
+    """Refuse an unknown `setting`, and settings that other options decide."""
     limit = limit_of(setting)
     for key in (text.partition("=")[0].strip() for text in settings):
         if key == "training.seed":
@@ -203,7 +203,7 @@ def _check_settings(settings: Sequence[str], setting: str) -> None:
 
 
 def _again(given: Sequence[str]) -> str:
-    """Return the command to paste, which -m finds in the folder of the repository alone."""
+    """Return the command to paste, which works only in the root of the repository."""
     script = Path(__file__).parents[1] / "reproduce.py"
     place = ["-m", "scripts.reproduce"] if script.parents[1] == Path.cwd() else [str(script)]
     return shlex.join(["python", *place, *given])
@@ -229,7 +229,7 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
     job = _job(chosen, chosen.task, setting, experiment.overrides)
     if absent := [split for split in experiment.splits if split not in job.data.splits]:
         raise usage_error(
-            f"{job.data.folder} has no split {', '.join(absent)}, which this table is of",
+            f"{job.data.folder} has no split {', '.join(absent)}, which this table needs",
             f"prepare {chosen.task} with jtrans prepare {chosen.task}",
             where="--data",
         )
@@ -260,7 +260,7 @@ def _draw(experiment: Experiment, job: Job, rows: Sequence[Row], seeds: Sequence
     here, elsewhere = runs_of_results(job, rows, seeds, experiment.splits)
     if elsewhere:
         console.talk(
-            f"the figures are without {', '.join(elsewhere)}: copy their runs into {job.out}/runs"
+            f"the figures lack {', '.join(elsewhere)}: copy their runs into {job.out}/runs"
         )
     if not here:
         console.talk("no figures: none of these rows has both a result and a run here")
@@ -277,7 +277,7 @@ def _train(
     seeds: Sequence[int],
     budget: float | None,
 ) -> tuple[list[str], int]:
-    """Make the rows that have no result; return those that failed, and the code of a signal."""
+    """Make the rows that have no result; return the failed ones, and the exit code of a signal."""
     from jtrans.cli.stop_signals import StopSignals
 
     deadline = None if budget is None else time.monotonic() + 60.0 * budget
@@ -389,7 +389,7 @@ def _repeat(chosen: argparse.Namespace, given: Sequence[str]) -> int:
     row = Row(known.row, str(recipe).replace("{", "{{").replace("}", "}}"))
     experiment = Experiment(known.row, f"{known.row} again", [row], list(known.splits))
     if there.is_file():
-        console.talk(f"{there} is there already: it is compared, and nothing is made again")
+        console.talk(f"{there} exists already: it is compared, and nothing is made again")
     else:
         job.check_run(row, known.seed)
     failed, code = _train(job, experiment, [row], [known.seed], chosen.budget)
@@ -405,7 +405,7 @@ def _repeat(chosen: argparse.Namespace, given: Sequence[str]) -> int:
 def _compare(
     experiment: Experiment, known: RowResult, again: RowResult, of_row: Sequence[RowResult]
 ) -> int:
-    """Print both scores; return 4 where the new one is outside the band of the row's seeds."""
+    """Print both scores; return 4 if the new one is outside the band of the row's seeds, else 0."""
     split, metric = experiment.splits[-1], "multi-bleu"
     before, now = (result.splits[split].scores[metric] for result in (known, again))
     print(f"{metric} of {split}: {before:.2f} then, {now:.2f} now")

@@ -28,7 +28,7 @@ SHORT = 6  # words of the sentence whose attention is shown
 def runs_of_results(
     job: Job, rows: Sequence[Row], seeds: Sequence[int], splits: Sequence[str]
 ) -> tuple[list[Run], list[str]]:
-    """Return the runs of the rows that have a result, and the names of those that are not here."""
+    """Return the runs of the rows with a result, and the names of runs that are elsewhere."""
     done = [(row, seed) for row in rows for seed in seeds if job.finished(row, seed, splits)]
     folders = dict.fromkeys(job.run_folder(row, seed) for row, seed in done)
     here = [Run.open(folder) for folder in folders if Run.exists(folder)]
@@ -41,11 +41,11 @@ def draw(
     """Write the report and the figures of an experiment; return the pages and pictures.
 
     Args:
-        experiment: with its analyses.
-        job: of all rows.
-        runs: at least one; those that differ only by seed are one line of a figure.
-        progress: of the work.
-        checkpoint: of every run.
+        experiment: names the analyses.
+        job: the settings that all rows share.
+        runs: at least one; runs that differ only by seed are one line of a figure.
+        progress: receives the progress of the work.
+        checkpoint: the checkpoint of every run.
     """
     split = experiment.splits[-1]
     decoding = DecodingChoices(checkpoint, job.device)

@@ -1,7 +1,7 @@
 """The result of one row and one seed: one JSON file that can be made on any machine and merged.
 
-It has everything that the tables need, and nothing of the corpus: the translations appear only as
-their digest, and the drawn test sets of the bootstrap as their scores.
+It has everything that the tables need, and no text of the corpus: of the translations only a
+digest, of the drawn test sets of the bootstrap only the scores.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from jtrans.files import read_json, write_text
 
 FORMAT = 1
 METRICS = ("bleu", "chrf", "multi-bleu")
-# what may differ between the results of a row, as it changes no score
+# settings that may differ between the results of a row, as they change no score
 FREE = ("training.seed", "training.keep.last")
-# how validations translate, which changes no score either where the loss decides
+# settings of the translations in validations, which change no score if the loss decides
 WATCHED = ("training.validate_sentences", "training.validate_samples", "training.validate_beam")
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 Percent = Annotated[float, Field(ge=0.0, le=100.0)]
 Count = Annotated[int, Field(ge=0)]
 Time = Annotated[float, Field(ge=0.0)]
-# these become names of files, and say what is made where a row is made again
+# these become parts of file names, and decide what is made when a row is made again
 Name = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]
 Setting = Annotated[str, Field(pattern=r"^(paper|equal-(time|updates):[1-9]\d*)$")]
 Checkpoint = Annotated[str, Field(pattern=r"^(best|average-[1-9]\d*)$")]
-ROUNDING = 0.01  # of scores; those of drawn test sets have fewer digits
+ROUNDING = 0.01  # of scores: those of the drawn test sets are stored with fewer digits
 
 
 class DataFacts(TypedDict):
-    """What a result says of its data: digests of the splits and of the pipeline, pairs of train."""
+    """The data of a result: digests of the splits and of the pipeline, training pairs."""
 
     name: str
     pairs: Count
@@ -48,7 +48,7 @@ class DataFacts(TypedDict):
 
 
 class TrainingFacts(TypedDict):
-    """How training went; `processor_minutes` are None or missing where unknown."""
+    """The course of training; `processor_minutes` are None or missing if unknown."""
 
     updates: Count
     epochs: Time
@@ -63,12 +63,12 @@ class SplitScores:
     """The scores of one split.
 
     Args:
-        sentences: of the split.
-        scores: by metric of `METRICS`.
-        signature: of sacreBLEU's BLEU.
-        drawn: BLEU on every test set of the bootstrap.
+        sentences: number of sentences.
+        scores: the scores by metric of `METRICS`.
+        signature: the signature of sacreBLEU's BLEU.
+        drawn: BLEU on every drawn test set of the bootstrap.
         hypotheses: SHA-256 of the translations.
-        tokens_per_second: of the translation.
+        tokens_per_second: the rate of translating.
     """
 
     __pydantic_config__ = STRICT
@@ -83,21 +83,21 @@ class SplitScores:
 
 @dataclass(frozen=True)
 class RowResult:
-    """What a row gave with one seed.
+    """The result of a row with one seed.
 
     Args:
-        row: its name.
+        row: the name of the row.
         task: such as ``multi30k-de-en``.
-        seed: of the run.
-        recipe: it was made from.
-        setting: how training was limited: ``paper`` as in the recipe.
-        config: resolved.
-        data: that it was trained on.
-        versions: of jtrans, torch, python and sacreBLEU.
+        seed: the seed of the run.
+        recipe: the recipe of the row.
+        setting: the limit of training, ``paper`` for that of the recipe.
+        config: the resolved configuration.
+        data: the data it was trained on.
+        versions: the versions of jtrans, torch, python and sacreBLEU.
         machine: processor, device and precision.
-        parameters: trainable numbers.
-        training: how long it took and how it ended.
-        checkpoint: that was translated with.
+        parameters: number of trainable parameters.
+        training: the length of training and the reason for its end.
+        checkpoint: the name of the checkpoint that translated.
         curve: update, train loss and valid loss of every validation.
         splits: the scores by split.
     """
@@ -126,7 +126,7 @@ class RowResult:
 
     @property
     def place(self) -> str:
-        """Its processor and device, to read."""
+        """Its processor and device as readable text."""
         device = self.machine["device"].replace(", 1 threads", ", 1 thread")
         return f"{self.machine['processor']}, {device}"
 
@@ -145,14 +145,14 @@ class RowResult:
         """Read a result.
 
         Raises:
-            ConfigError: it is no result of a row.
+            ConfigError: the file is not the result of a row.
             JtransError: the file cannot be read.
         """
         if path.is_dir():
             raise _no_result(f"{path} is a folder, not the result of a row")
         value = read_json(path)
         if not isinstance(value, dict) or value.pop("format", None) != FORMAT:
-            raise _no_result(f"{path} is no result of a row, or of another version")
+            raise _no_result(f"{path} is not the result of a row, or is of another version")
         try:
             result = TypeAdapter(cls).validate_python(value)
         except ValidationError as error:
@@ -165,7 +165,7 @@ class RowResult:
         return result
 
     def _fault(self) -> str | None:
-        """Return what contradicts itself or is missing in a file of the right form."""
+        """Return in words what is missing or contradictory in a well-formed file, or None."""
         training = self.config.get("training")
         if not isinstance(training, dict) or not {"seed", "best_metric", "keep"} <= set(training):
             return "config.training is not whole"
@@ -201,11 +201,11 @@ def read_results(folder: Path, task: str | None = None) -> list[RowResult]:
     """Return all results of a folder, checked against each other.
 
     Args:
-        folder: of the results; without it there are none.
-        task: that they must be of, if it is known.
+        folder: the folder of the results; need not exist.
+        task: the task that all must have, if known.
 
     Raises:
-        ConfigError: a file is no result, has another's name, or does not go with the others.
+        ConfigError: a file is not a result, has the name of another, or contradicts the others.
     """
     results = []
     for path in sorted(folder.glob("*.json")):
@@ -226,14 +226,14 @@ def read_results(folder: Path, task: str | None = None) -> list[RowResult]:
 
 
 def check_same_data(results: Iterable[RowResult], task: str | None = None) -> None:
-    """Refuse results that cannot stand in one table.
+    """Refuse results that must not be in one table.
 
     Args:
-        results: that are to stand in it.
-        task: of the table, if it is known.
+        results: the results for the table.
+        task: the task of the table, if known.
 
     Raises:
-        ConfigError: of another task, of other data, or of one row with other settings.
+        ConfigError: the results differ in task or data, or those of one row in settings.
     """
     first: RowResult | None = None
     by_row: dict[str, RowResult] = {}
@@ -306,14 +306,14 @@ def merge(
     """Copy results from other machines into a folder, all or none; return those of the folder.
 
     Args:
-        paths: of the results.
-        folder: where they are copied to.
-        recipes: of the experiment's rows, by name.
-        task: of the experiment.
+        paths: the files of the results.
+        folder: the folder to copy them to.
+        recipes: the recipes of the experiment's rows, by name.
+        task: the task of the experiment.
 
     Raises:
-        ConfigError: one is of no row, another result of this row and seed is there already, or
-            they are of other data or settings than those there.
+        ConfigError: a result belongs to no row, another result of its row and seed is there
+            already, or its data or settings differ from those there.
     """
     merged = {result.file_name: result for result in read_results(folder, task)}
     places = {name: folder / name for name in merged}
@@ -324,7 +324,7 @@ def merge(
         if recipes.get(result.row) != result.recipe:
             what = f"{result.row} of the recipe {result.recipe}"
             raise ConfigError(
-                f"{path} is the result of {what}, which is no row of this experiment",
+                f"{path} is the result of {what}, which is not a row of this experiment",
                 hint=f"its rows are {', '.join(sorted(recipes))}",
                 kind="reproduce.other-row",
             )
@@ -332,7 +332,7 @@ def merge(
             raise ConfigError(
                 f"{path} and {places[name]} are two results of {result.row} with seed "
                 f"{result.seed}",
-                hint="name one of them, or delete the one in the folder that it is to replace",
+                hint="name only one, or delete the one in the folder to replace it",
                 kind="reproduce.twice",
             )
         if name not in places:

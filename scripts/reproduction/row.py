@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from jtrans.training.events import TrainingEvents
 
 LIMITS = ("max_epochs", "max_updates", "max_minutes", "stop")
-SETTINGS = {"equal-time": "max_minutes", "equal-updates": "max_updates"}  # their limits
-COMPLETE = 0.95  # of the complete training text: fewer pairs are a subset
+SETTINGS = {"equal-time": "max_minutes", "equal-updates": "max_updates"}  # and their limits
+COMPLETE = 0.95  # share of the complete training text: fewer pairs count as a subset
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is the same for all rows.
+    """The settings that all rows share.
 
     Args:
         task: such as ``multi30k-de-en``.
@@ -48,8 +48,8 @@ class Job:
         out: the folder of runs and results.
         setting: ``paper``, or one of `SETTINGS` with its limit, ``equal-time:60``.
         overrides: further settings of all rows, each ``section.key=value``.
-        average: how many of the last validations' checkpoints are averaged; 0: the best one counts.
-        device: that trains and translates.
+        average: number of the last validations' checkpoints to average; 0: take the best one.
+        device: the device to train and translate on.
     """
 
     task: str
@@ -73,7 +73,7 @@ class Job:
         """Return the resolved configuration of a row."""
         more = {"training.seed": seed}
         if self.average:
-            # interrupted training leaves checkpoints between those of validations
+            # interrupted training also leaves checkpoints between validations
             more["training.keep.last"] = 2 * self.average
         return row_config(row, self.task, self.setting, self.overrides, more)
 
@@ -83,7 +83,7 @@ class Job:
         return f"average-{average}" if average else "best"
 
     def check_run(self, row: Row, seed: int) -> None:
-        """Refuse settings that cannot be, or a run that was begun with others or other data.
+        """Refuse impossible settings, and a run that was begun with other settings or data.
 
         Raises:
             JtransError: naming the setting.
@@ -100,7 +100,7 @@ class Job:
         """Return the result of a row, if there is one with the scores of these splits.
 
         Raises:
-            ConfigError: it was made with other settings or other data.
+            ConfigError: the result was made with other settings or other data.
         """
         path = self.rows_folder / file_name(row.name, seed)
         if not path.is_file():
@@ -128,7 +128,7 @@ def row_config(
     overrides: Sequence[str],
     more: Mapping[str, Any],
 ) -> Config:
-    """Return the resolved configuration of a row; `more` settings count more than all others.
+    """Return the resolved configuration of a row; the settings in `more` override all others.
 
     Raises:
         ConfigError: an unknown setting, key or value.
@@ -136,7 +136,7 @@ def row_config(
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
 
-    # the limit is known while the recipe is read: some schedules end there
+    # the limit must be known while the recipe is read, as some schedules end there
     options = {**row.settings, **more, **limit_of(setting)}
     config = load_config(
         row.recipe_for(task), system_configs(), overrides=overrides, options=options
@@ -155,8 +155,8 @@ def limit_of(setting: str) -> dict[str, int]:
     name, _, limit = setting.partition(":")
     if name not in SETTINGS or not limit.isdecimal() or int(limit) < 1:
         raise usage_error(
-            f"no setting {setting!r}: one is paper, equal-time:MINUTES or equal-updates:NUMBER, "
-            "with a whole number above 0",
+            f"no setting {setting!r}: it must be paper, equal-time:MINUTES or "
+            "equal-updates:NUMBER, with a whole number above 0",
             "--setting equal-time:60",
             where="--setting",
         )
@@ -199,7 +199,7 @@ def is_of_recipe(row: Row, result: RowResult) -> bool:
 
 
 def digests(corpus: PreparedCorpus) -> dict[str, str]:
-    """Return what identifies the text and the segmentation of a prepared corpus."""
+    """Return digests that identify the text and the segmentation of a prepared corpus."""
     parts = {
         f"{split}.{side}": str(digest)
         for split, info in corpus.info["splits"].items()
@@ -218,7 +218,7 @@ def run_row(
     should_stop: Callable[[], bool],
     progress: Progress,
 ) -> RowResult | None:
-    """Train and score a row; return and write its result, None if it was stopped before its end."""
+    """Train and score a row; return and write its result, None if stopped before the end."""
     from jtrans import api
     from jtrans.runs import Run
     from jtrans.training.setup.continuing import one_of_several
@@ -270,17 +270,17 @@ def run_row(
 
 
 def processor_minutes(run: Run) -> float | None:
-    """Return the time of all processors that training took, None where the run does not say."""
+    """Return the processor time that training took, in minutes; None if the run does not say."""
     ends = [event for event in run.events() if event.get("event") == "end"]
     seconds = ends[-1].get("processor_seconds") if ends else None
     return None if seconds is None else round(float(seconds) / 60, 2)
 
 
 def choose_checkpoint(run: Run, average: int) -> str:
-    """Return the checkpoint to translate with, averaging those of the last validations if asked.
+    """Return the checkpoint to translate with: the best, or an average of the last `average`.
 
     Raises:
-        CheckpointError: the run has validated less often.
+        CheckpointError: the run has fewer validations than `average`.
     """
     if not average:
         return "best"
@@ -323,7 +323,7 @@ def score_split(job: Job, run: Run, checkpoint: str, split: str, progress: Progr
 
 
 def describe_data(job: Job) -> DataFacts:
-    """Return what a result says of its data."""
+    """Return the facts about the data for a result."""
     pairs = int(job.data.info["splits"]["train"]["pairs"])
     complete = task_pairs().get(job.task)
     return {
@@ -359,7 +359,7 @@ def machine(run: Run, device: str | None) -> dict[str, str]:
 
     place = resolve_device(device)
     starts = [event for event in run.events() if event.get("event") == "start"]
-    threads = starts[-1].get("threads") if starts else None  # not of a session that only scores
+    threads = starts[-1].get("threads") if starts else None  # scoring alone has no start
     used = f"{place.type}, {threads or torch.get_num_threads()} threads"
     if place.type == "cuda":
         used = torch.cuda.get_device_name(place)

@@ -26,9 +26,9 @@ class RowSummary:
     """One row over its seeds.
 
     Args:
-        row: of the experiment.
-        results: by seed.
-        verdicts: by split: the comparison with the baseline; None for a baseline.
+        row: the row of the experiment.
+        results: its results, one per seed.
+        verdicts: the comparison with the baseline by split; None for a baseline.
     """
 
     row: Row
@@ -36,7 +36,7 @@ class RowSummary:
     verdicts: dict[str, PairedResult | None]
 
     def values(self, split: str, metric: str) -> list[float]:
-        """Return the scores of the seeds."""
+        """Return the score of every seed."""
         return [result.splits[split].scores[metric] for result in self.results]
 
     def mean(self, split: str, metric: str) -> float:
@@ -59,7 +59,7 @@ class RowSummary:
         return math.floor(10 * (mean - half)) / 10, math.ceil(10 * (mean + half)) / 10
 
     def expected(self, split: str, experiment: str) -> str | None:
-        """Return the line of `[expect]` of the row's recipe, as TOML; None without a band."""
+        """Return the band as a line of `[expect]` for the row's recipe, None without a band."""
         band = self.band(split, PAPER_BLEU)
         if band is None:
             return None
@@ -149,7 +149,7 @@ def cells(experiment: Experiment, summary: RowSummary) -> list[str]:
 
 
 def _perplexity(summary: RowSummary) -> list[str]:
-    """Return that of the lowest validation loss and the published one; empty without the latter."""
+    """Return the perplexity of the lowest validation loss beside the published one, if any."""
     published = summary.published("perplexity")
     if published is None:
         return ["", ""]
@@ -162,7 +162,7 @@ def _perplexity(summary: RowSummary) -> list[str]:
 
 
 def _beside(ours: float, published: float | None, *, is_subset: bool) -> str:
-    """Return the published score, with the difference where both rest on the same data."""
+    """Return the published score, with the difference if both systems had the same data."""
     if published is None:
         return ""
     shown = f"{published:.2f}"
@@ -170,7 +170,7 @@ def _beside(ours: float, published: float | None, *, is_subset: bool) -> str:
 
 
 def processor_minutes(results: Sequence[RowResult]) -> list[float] | None:
-    """Return those of the seeds, None on a GPU or where a result does not say."""
+    """Return the processor minutes of each seed, None on a GPU or if a result does not say."""
     known = [result.training.get("processor_minutes") for result in results]
     if None in known or not all(result.machine["device"].startswith("cpu") for result in results):
         return None
@@ -178,10 +178,10 @@ def processor_minutes(results: Sequence[RowResult]) -> list[float] | None:
 
 
 def quiet_minutes(results: Sequence[RowResult]) -> list[float]:
-    """Return how long each seed takes where nothing else runs.
+    """Return the minutes that each seed takes on a quiet machine.
 
-    One thread that has a core to itself is never without it, so that its processor minutes are
-    those of a quiet machine. Of several threads and GPUs only the minutes by the clock are known.
+    With one thread these are its processor minutes, as a thread with a core to itself never waits
+    for it. For several threads and GPUs only the minutes by the clock are known.
     """
     minutes = [float(result.training["minutes"]) for result in results]
     alone = all(result.machine["device"] == "cpu, 1 threads" for result in results)
@@ -258,7 +258,7 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
 
 
 def _changes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
-    """Return which settings are not those of the experiment: ``--set`` changed them."""
+    """Return a note on settings that are not the experiment's, as ``--set`` changed them."""
     rows_of: dict[str, list[str]] = {}
     for summary in summaries:
         for setting in _other_settings(experiment, summary.row, summary.results[0]):
@@ -274,7 +274,7 @@ def _changes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[st
 
 
 def _other_settings(experiment: Experiment, row: Row, result: RowResult) -> list[str]:
-    """Return the settings of a result that the experiment has otherwise, each ``key=value``."""
+    """Return the settings of a result that differ from the experiment's, each ``key=value``."""
     usual = row_config(row, result.task, experiment.setting, experiment.overrides, {})
     told = () if result.setting == experiment.setting else LIMITS  # another note names the setting
     settings = []
@@ -289,7 +289,7 @@ def _other_settings(experiment: Experiment, row: Row, result: RowResult) -> list
 
 
 def _averages(summaries: Sequence[RowSummary]) -> list[str]:
-    """Return which rows were translated with averages though the experiment does not say so."""
+    """Return a note on rows translated with averages that the experiment does not call for."""
     rows_of: dict[str, list[str]] = {}
     for summary in summaries:
         name, _, count = summary.results[0].checkpoint.partition("-")
@@ -314,7 +314,7 @@ def missing(
     seeds: Sequence[int],
     results: Sequence[RowResult],
 ) -> list[str]:
-    """Return the rows and seeds that have no result yet, or none of all splits."""
+    """Return the rows and seeds that have no result yet, or not for all splits."""
     done = {(result.row, result.seed) for result in results if result.has(experiment.splits)}
     return [f"{row.name}-{seed}" for seed in seeds for row in rows if (row.name, seed) not in done]
 

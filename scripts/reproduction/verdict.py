@@ -1,4 +1,4 @@
-"""In words, from the rows alone: whether each row is better than its baseline, and by how much."""
+"""A verdict in words: whether each row is better than its baseline, and by how much."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scripts.reproduction.catalogue import Experiment, find_experiment
 from scripts.reproduction.results import RowResult
 from scripts.reproduction.summary import BLEU, RowSummary, processor_minutes
 
-FEWEST_SEEDS = 3  # of row and baseline: with fewer, how much seeds differ is hardly known
+FEWEST_SEEDS = 3  # of row and baseline: fewer hardly show how much seeds differ
 LENGTHS = {"equal-updates": "{} updates", "equal-time": "{} minutes"}  # of training, by setting
 
 
@@ -19,8 +19,8 @@ def verdict(experiment: Experiment, summaries: Sequence[RowSummary]) -> str:
     """Return a paragraph for each baseline with its rows, as Markdown.
 
     Args:
-        experiment: with all its rows; those that are missing are named.
-        summaries: of the rows that have results.
+        experiment: the experiment; the verdict names rows without results.
+        summaries: the rows that have results.
     """
     first = experiment.rows[0].name
     done = {summary.row.name: summary for summary in summaries}
@@ -106,7 +106,7 @@ def _measured(summary: RowSummary, split: str) -> str:
 
 
 def _limits(setting: str) -> list[str]:
-    """Return what a verdict on training of a fixed length does not say."""
+    """Return a caveat about training of a fixed length."""
     name, _, limit = setting.partition(":")
     if name not in LENGTHS:
         return []

@@ -218,7 +218,7 @@ def test_a_row_made_again_from_its_result_is_compared_with_the_band_of_its_seeds
     assert reproduce(*line) == 0
     assert "band of 2 seeds" in capsys.readouterr().out
     assert reproduce(*line) == 0
-    assert "is there already: it is compared, and nothing is made" in capsys.readouterr().err
+    assert "exists already: it is compared, and nothing is made" in capsys.readouterr().err
     again = RowResult.read(tmp_path / "again" / "rows" / result.name)
     known = RowResult.read(result)
     assert again.splits["test"].hypotheses == known.splits["test"].hypotheses
@@ -615,7 +615,7 @@ def test_figures_are_drawn_of_the_runs_that_are_here_and_nothing_is_trained(
     line = ["demo", *TASK[:2], *place(data, out), "--seeds", "1,2", "--device", "cpu", "--figures"]
     assert reproduce(*line, *settings()) == 0
     said = capsys.readouterr().err
-    assert "the figures are without reformer-fast-2: " in said
+    assert "the figures lack reformer-fast-2: " in said
     assert {path.name for path in (out / "runs").iterdir()} == {
         "transformer-small-1",
         "transformer-small-2",

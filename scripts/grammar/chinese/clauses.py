@@ -1,7 +1,7 @@
 """Clauses of the Chinese grammar: aspect, modal verbs, denial, and both word orders.
 
-Chinese says when, with whom, where and how before the verb, and leaves question words where the
-answer would stand; English says all that after the object, and asks first.
+Chinese says when, with whom, where and how before the verb, and puts question words where the
+answer would stand; English says all that after the object, and puts the question word first.
 """
 
 from __future__ import annotations
@@ -135,9 +135,9 @@ def clause_of(
 
     Args:
         verb: the verb.
-        subject: who does it.
+        subject: the subject of the verb.
         mood: tense or modal verb.
-        parts: what else is said.
+        parts: the other parts of the clause.
         denial: "not", "never", or nothing.
         is_inverted: whether English needs an auxiliary before the subject.
         drops_le: whether the past goes without 了, as it does before 的.
@@ -160,15 +160,15 @@ def copula_clause(
     denial: str = "",
     is_past: bool = False,
 ) -> Clause:
-    """Say what someone is or is like; without `verb` (是) the adjective does it alone.
+    """Say what someone is or is like; without `verb` (是) the adjective is the predicate.
 
     Args:
-        subject: of whom it is said.
-        parts: the predicate and others.
+        subject: the person or thing described.
+        parts: the predicate and the other parts.
         verb: 是, 在, or nothing before an adjective.
         degree: 很 and its like, before the adjective.
         denial: "not" or nothing.
-        is_past: whether English uses the past; Chinese tells only the time.
+        is_past: whether English uses the past; Chinese only names the time.
     """
     unit, denying = Unit(), (Unit(),) if denial else ()
     chinese: tuple[Word, ...] = ()
@@ -194,7 +194,7 @@ def copula_clause(
 
 
 def asks(phrase: Phrase, *, with_ma: bool) -> Phrase:
-    """End a question, with 吗 where nothing else in it asks."""
+    """End a question, with 吗 if it has no question word."""
     mark = pair("？", "PUNCT", "?")
     particle = Phrase((Word("吗", mark.source[0].units, "PART"),)) if with_ma else NOTHING
     return phrase + particle + mark
@@ -218,7 +218,7 @@ def chinese_comma() -> Phrase:
 def _chinese_verb(
     verb: Verb, mood: Mood, meaning: Meaning, *, keeps_le: bool
 ) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
-    """Return what stands before the verb to show its tense, and the verb with what follows."""
+    """Return the words before the verb that show its tense, and the verb with its particles."""
     main = (Word(verb.chinese, meaning.verb, "VERB"),)
     if isinstance(mood, Modal):
         return _chinese_modal(mood, meaning), main

@@ -112,7 +112,7 @@ def if_then(speaker: Speaker) -> Phrase:
 
 
 def whenever(speaker: Speaker) -> Phrase:
-    """Tell what goes with what: 小明吃饭的时候，他总是看电视。"""
+    """Say what regularly accompanies what: 小明吃饭的时候，他总是看电视。"""
     subject, again = speaker.someone()
     is_while = speaker.happens(0.5)
     verb, other = speaker.pick(TOGETHER) if is_while else speaker.two(DAILY_VERBS)
@@ -135,7 +135,7 @@ def whenever(speaker: Speaker) -> Phrase:
 
 
 def at_once(speaker: Speaker) -> Phrase:
-    """Do two things at a time: 妈妈一边做饭一边唱歌。"""
+    """Say that someone does two things at a time: 妈妈一边做饭一边唱歌。"""
     first, second = speaker.pick(TOGETHER)
     subject = speaker.subject(is_definite=True)
     parts = {Role.ADVERB: literal(speaker.pick(FREQUENCY))} if speaker.happens(0.6) else {}
@@ -148,7 +148,7 @@ def at_once(speaker: Speaker) -> Phrase:
 
 
 def contrast(speaker: Speaker) -> Phrase:
-    """Say two things of one: 她不但聪明，而且很努力; 她又聪明又努力."""
+    """Say two things about one subject: 她不但聪明，而且很努力; 她又聪明又努力."""
     subject, adjectives = _subject_and_qualities(speaker)
     one, two = (pair(a.chinese, "ADJ", a.english) for a in speaker.two(adjectives))
     be = Phrase(target=english_words(english_be(subject.agreement), one.source[0].units))
@@ -213,7 +213,7 @@ def chain(speaker: Speaker) -> Phrase:
 
 
 def _content(speaker: Speaker, subject: Nominal, verb: str, denial: str) -> Clause:
-    """Make what is said; what is hoped lies ahead, and nothing is denied twice."""
+    """Make the reported clause; hopes are about the future, and nothing is denied twice."""
     if verb == "hope":
         other = speaker.other_person(subject)
         return draft(speaker, speaker.pick(DAILY_VERBS), other, WILL, denial="")
@@ -232,7 +232,7 @@ def _judgements(adjectives: tuple[Adjective, ...]) -> list[Adjective]:
 def _consequence(
     speaker: Speaker, subject: Nominal, *, is_past: bool, is_denied: bool, has_time: bool = False
 ) -> Clause:
-    """Make the clause that something led to, or did not lead to."""
+    """Make the clause of a consequence, or of one that failed to follow."""
     verb = speaker.pick(DAILY_VERBS)
     moods: tuple[Mood, ...] = (WANT, WANT, WILL, CAN) if is_denied else (WANT, WANT, WILL)
     mood = Tense.PAST if is_past else speaker.pick(moods)
@@ -249,7 +249,7 @@ def _consequence(
 
 
 def _subject_and_qualities(speaker: Speaker) -> tuple[Nominal, list[Adjective]]:
-    """Choose what two things are said of, and adjectives for it."""
+    """Choose a subject, and the adjectives from which two are said of it."""
     if speaker.happens(0.5):
         person = speaker.subject(is_definite=True)
         if isinstance(person, (NamePhrase, Pronoun)):
@@ -261,7 +261,7 @@ def _subject_and_qualities(speaker: Speaker) -> tuple[Nominal, list[Adjective]]:
     return speaker.noun_phrase(noun, (THIS, THAT), describe=0), qualities
 
 
-# Each is said of the same things as its opposite.
+# Pairs of opposites; both are said of the same things.
 OPPOSITES = frozenset({"old", "big", "expensive", "boring"})
 
 

@@ -108,12 +108,12 @@ def draft(
     Args:
         speaker: makes the choices.
         verb: the verb, whose kinds the choices respect.
-        subject: who does it.
+        subject: the subject of the verb.
         mood: tense or modal verb.
         given: parts already chosen, such as a question word; an empty phrase is a gap.
         is_inverted: whether English needs an auxiliary before the subject.
-        drops_le: whether the past is not shown by 了, but by a time.
-        is_short: leave out what is not necessary.
+        drops_le: whether a time shows the past in place of 了.
+        is_short: whether to leave out all optional parts.
         denial: "not", "never" or nothing; left to chance when None.
     """
     parts = dict(given or {})
@@ -148,7 +148,7 @@ def described(
     denial: str | None = None,
     is_past: bool = False,
 ) -> Clause:
-    """Say of a subject what it is like: 这条裙子很漂亮, 这条裙子是红色的."""
+    """Describe a subject: 这条裙子很漂亮, 这条裙子是红色的."""
     parts = {role: part for role, part in ((Role.TIME, time), (Role.LINK, link)) if part.source}
     predicate = pair(adjective.chinese, "ADJ", adjective.english)
     if denial is None:
@@ -175,7 +175,7 @@ def feeling(
     denial: str | None = None,
     is_past: bool = False,
 ) -> Clause:
-    """Say how someone feels, or felt at a time gone by."""
+    """Say how someone feels, or felt at a past time."""
     adjective = adjective or speaker.pick(FEELINGS)
     is_past = is_past or bool(time.source)
     return described(speaker, subject, adjective, time=time, denial=denial, is_past=is_past)
@@ -184,7 +184,7 @@ def feeling(
 def thing(
     speaker: Speaker, noun: Noun, mood: Mood, verb: Verb, *, is_denied: bool = False
 ) -> NounPhrase:
-    """Choose a noun phrase for an object, as definite as verb and tense ask."""
+    """Choose a noun phrase for an object, definite or not as verb and tense require."""
     determiners: Sequence[Determiner] = HABIT_DETERMINERS
     if mood is SKILL:
         return NounPhrase(noun, GENERIC)
@@ -206,19 +206,19 @@ def thing(
 
 
 def destination(speaker: Speaker) -> Phrase:
-    """Choose where to go."""
+    """Choose a destination."""
     if speaker.happens(0.4):
         return NamePhrase(speaker.pick(CITIES)).phrase("object")
     return bare_place(speaker.pick(DESTINATIONS))
 
 
 def means(speaker: Speaker) -> Phrase:
-    """Choose how to go there."""
+    """Choose a means of transport."""
     return literal(speaker.pick(MEANS))
 
 
 def accompanied(phrase: Phrase) -> Phrase:
-    """Say with whom: 跟朋友一起."""
+    """Make the phrase of company: 跟朋友一起."""
     company = pair("跟", "ADP", "with")
     return company + phrase + silent("一起", "ADV", company)
 
@@ -238,7 +238,7 @@ def _add_objects(
     *,
     is_denied: bool,
 ) -> None:
-    """Choose object, receiver and seat that are not given."""
+    """Choose object, receiver and seat unless they are given."""
     if verb.receiver and Role.RECEIVER not in parts:
         parts[Role.RECEIVER] = speaker.other_person(subject).phrase("object")
     if verb.seat and Role.SEAT not in parts:
@@ -270,7 +270,7 @@ def _seat(speaker: Speaker, verb: Verb) -> Phrase:
 def _add_circumstances(
     speaker: Speaker, verb: Verb, subject: Nominal, mood: Mood, parts: dict[Role, Phrase]
 ) -> None:
-    """Say with whom, where, how or for whom, as far as it makes sense; one of them at a time."""
+    """Add company, place, manner or beneficiary if it makes sense, only one of them."""
     asked = parts.keys() & {Role.COMPANY, Role.PLACE, Role.MEANS, Role.MANNER}
     if asked or mood is SKILL:
         return
@@ -296,7 +296,7 @@ def _add_when(
     is_short: bool,
     is_asked: bool,
 ) -> None:
-    """Say when, how often or how long, as far as verb and tense allow."""
+    """Add a time, a frequency or a duration if verb and tense allow it."""
     if verb.use == "state" or parts.keys() & {Role.TIME, Role.ADVERB} or mood in NOT_TIMED:
         return
     if mood is Tense.PAST:

@@ -1,7 +1,7 @@
 """Noun phrases of the Chinese grammar: measure words, 的, and English articles.
 
-A phrase is the `Phrase` of shared/words.py. What only English writes (the, a, is) shares the unit
-of the Chinese word it belongs to, so that every English word is linked to something.
+A phrase is the `Phrase` of shared/words.py. Words that only English writes (the, a, is) share the
+unit of the Chinese word they belong to, so that every English word is linked to something.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def target_of(phrase: Phrase) -> Phrase:
 
 @dataclass(frozen=True, eq=False)
 class Determiner:
-    """What stands before a noun; with `counts`, the noun's measure word follows it."""
+    """A determiner of a noun; with `counts`, the noun's measure word follows it."""
 
     chinese: str
     english: str
     tag: str
     counts: bool = True
     is_plural: bool = False
-    english_mass: str = ""  # of what English does not count: much
+    english_mass: str = ""  # the form for mass nouns: much
 
 
 BARE = Determiner("", "the", "")
@@ -80,7 +80,7 @@ def number(chinese: str, spelled: str) -> Determiner:
 
 @dataclass(frozen=True, eq=False)
 class NounPhrase:
-    """Relative clause, owner, determiner, adjective and noun; English puts the first last."""
+    """Relative clause, owner, determiner, adjective, noun; English puts the clause at the end."""
 
     noun: Noun
     determiner: Determiner = BARE
@@ -96,7 +96,7 @@ class NounPhrase:
 
     @property
     def agreement(self) -> Agreement:
-        """Third person; a bowl of rice is one, two bowls are more."""
+        """Third person; the number is that of the bowls in bowls of rice."""
         is_counted = self.determiner.counts and self.determiner.chinese and self.noun.container
         return MORE if self.is_plural or (is_counted and self.determiner.is_plural) else ONE
 
@@ -186,7 +186,7 @@ SHENME = Pronoun("什么", "what", "what", "", ONE)
 
 @dataclass(frozen=True, eq=False)
 class Spelled:
-    """A nominal that is written out already."""
+    """A nominal whose words are already fixed."""
 
     words: Phrase
     agreement: Agreement = ONE

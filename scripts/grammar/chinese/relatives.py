@@ -30,7 +30,7 @@ from scripts.grammar.chinese.verbs import (
 )
 from scripts.grammar.shared.words import NOTHING, Phrase, literal, weave
 
-# Who has a relative clause: not 我妈妈, but 那个女孩.
+# Persons who may have a relative clause: 那个女孩, but not 我妈妈.
 HEADS = tuple(n for n in nouns_of("person") if not {"kin", "own"} & set(n.kinds.split()))
 WANTED = tuple(
     noun
@@ -40,13 +40,13 @@ WANTED = tuple(
     and not noun.is_mass
     and not {"person", "kin", "own"} & set(noun.kinds.split())
 )
-# What is not done to something that is there already.
+# Verbs that do not suit an object that already has a relative clause.
 NOT_TWICE = frozenset({"忘记", "卖", "有", "拍", "写", "做"})
 VIEWED = tuple(a for a in ADJECTIVES if a.chinese in ("大", "小", "漂亮", "安静", "干净"))
 
 
 def subject_relative(speaker: Speaker) -> Phrase:
-    """Tell what someone does: 昨天来北京的客人是一位作家。"""
+    """Describe someone by what they do: 昨天来北京的客人是一位作家。"""
     head = NounPhrase(speaker.pick(HEADS), speaker.pick((BARE, BARE, THAT)))
     verb = speaker.pick(DAILY_VERBS)
     moods: tuple[Mood, ...] = (Tense.PRESENT, Tense.PRESENT, Tense.PAST, Tense.PAST, WANT)
@@ -66,7 +66,7 @@ def subject_relative(speaker: Speaker) -> Phrase:
 
 
 def object_relative(speaker: Speaker) -> Phrase:
-    """Tell what is done to something: 我昨天买的小说很有意思。"""
+    """Describe something by what is done to it: 我昨天买的小说很有意思。"""
     if speaker.happens(0.15):
         return _place_relative(speaker)
     noun = speaker.pick(WANTED)
@@ -96,7 +96,7 @@ MOODS: tuple[Mood, ...] = (*(Tense.PAST,) * 4, WANT, WANT, Tense.PROGRESSIVE)
 
 
 def _place_relative(speaker: Speaker) -> Phrase:
-    """Tell what happens somewhere: 他工作的公司很大。"""
+    """Describe a place by what happens there: 他工作的公司很大。"""
     verb = speaker.pick([v for v in PLACED_VERBS if not v.object and places_of(v.place)])
     place = speaker.pick(
         [p for p in places_of(verb.place) if p.english.startswith("the ")] or places_of("work")

@@ -1,7 +1,7 @@
 """The kinds of sentence of the Chinese grammar, and how often each is used.
 
-Here are the statements of one clause; questions are in questions.py, sentences of more
-than one clause in complex.py.
+This file has the statements of one clause; questions are in questions.py, sentences of more than
+one clause in complex.py.
 """
 
 from __future__ import annotations
@@ -295,7 +295,7 @@ def sentence(speaker: Speaker) -> Phrase:
             return spoken
 
 
-# What long sentences are made of, and what joins them.
+# The parts of long sentences, and the words that join them.
 STATEMENTS = (
     *(plain, plain, plain, description, comparison, existence, topic, weather, report, report),
     *(subject_relative, subject_relative, object_relative, object_relative, object_relative),
@@ -320,7 +320,7 @@ def long_sentence(speaker: Speaker, longest: int) -> Phrase:
 
 
 def _names_twice(phrase: Phrase) -> bool:
-    """Tell whether someone is named twice where a speaker would say he or she."""
+    """Return whether someone is named twice where a speaker would say he or she."""
     names = [word.text for word in phrase.source if word.entity == "PER"]
     return len(set(names)) < len(names)
 
@@ -339,7 +339,7 @@ def _somebody(speaker: Speaker) -> Nominal:
 
 
 def _compared(speaker: Speaker) -> tuple[Nominal, Nominal, Adjective]:
-    """Choose two things or people, and what they are compared by."""
+    """Choose two things or people, and the adjective to compare them by."""
     if speaker.happens(0.5):
         first, second = speaker.two((*PEOPLE, *PEOPLE[:4]))
         one: Nominal = NamePhrase(first)

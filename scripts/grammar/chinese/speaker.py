@@ -1,6 +1,6 @@
 """The speaker of Chinese: makes every random choice of the grammar, guided by what makes sense.
 
-It picks nouns a verb accepts, determiners a situation allows, and people who are not each other.
+It picks nouns a verb accepts, determiners a situation allows, and people who differ.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Speaker(Choices):
     def noun_phrase(
         self, noun: Noun, determiners: Sequence[Determiner], *, describe: float = 0.3
     ) -> NounPhrase:
-        """Choose determiner or owner, and perhaps an adjective, for a noun."""
+        """Choose a determiner or owner, and perhaps an adjective, for a noun."""
         kinds = noun.kinds.split()
         adjective = self.adjective(noun) if self.happens(describe) else None
         if "kin" in kinds:
@@ -102,13 +102,13 @@ class Speaker(Choices):
         return self.pick(adjectives) if adjectives else None
 
     def owner(self) -> Pronoun | NamePhrase:
-        """Choose whose something is."""
+        """Choose the owner of something."""
         return NamePhrase(self.pick(PEOPLE)) if self.happens(0.25) else self.pick(OWNERS)
 
     # People.
 
     def subject(self, *, is_asked: bool = False, is_definite: bool = False) -> Nominal:
-        """Choose who does something: by name, pronoun or noun, or two people."""
+        """Choose a subject: a name, a pronoun, a noun, or two people."""
         if self.happens(0.33):
             return NamePhrase(self.pick(PEOPLE))
         if self.happens(0.4):
@@ -128,7 +128,7 @@ class Speaker(Choices):
         return Couple(NamePhrase(first), NamePhrase(second), "和")
 
     def someone(self) -> tuple[Nominal, Pronoun]:
-        """Choose a subject that a pronoun can take up again, and the pronoun."""
+        """Choose a subject that a pronoun can refer back to, and the pronoun."""
         while True:
             subject = self.subject(is_definite=True)
             again = taken_up(subject)
@@ -152,7 +152,7 @@ class Speaker(Choices):
     # Places, times, amounts.
 
     def place(self, kinds: str) -> Phrase:
-        """Say where something happens, at a place of one of the kinds, all places alike likely."""
+        """Say where something happens: at a place of one of the kinds, all equally likely."""
         places = [*places_of(kinds)]
         if "city" in kinds or "country" in kinds:
             names = [
@@ -164,7 +164,7 @@ class Speaker(Choices):
         return place_phrase(self.pick(places))
 
     def past_time(self) -> Phrase:
-        """Choose a time gone by."""
+        """Choose a past time."""
         if not self.happens(0.15):
             return literal(self.pick(PAST_TIMES))
         chinese, english = self.pick(NUMBERS)
@@ -200,12 +200,12 @@ def taken_up(nominal: Nominal) -> Pronoun | None:
 
 
 def _may_meet(pronoun: Pronoun, person: int) -> bool:
-    """Tell whether a pronoun as object is someone else than a subject of this person."""
+    """Return whether an object pronoun means someone other than a subject of this person."""
     return person == 3 or pronoun.agreement.person != person
 
 
 def _is_own(person: Nominal, subject: Nominal) -> bool:
-    """Tell whether Chinese would say 自己的: Xiaoming visits Xiaoming's mother."""
+    """Return whether Chinese would say 自己的: Xiaoming visits Xiaoming's mother."""
     owner = person.owner if isinstance(person, NounPhrase) else None
     return isinstance(owner, NamePhrase) and bool(_heads(owner) & _heads(subject))
 

@@ -18,8 +18,8 @@ from scripts.grammar.chinese.lexicon import Noun
 class Verb:
     """A verb with its English, and the kinds of noun it goes with.
 
-    `use` says when it is used: an activity in every tense, an achievement neither going on nor as a
-    habit, a state without tense; a motion leads somewhere, a sight is a place to see.
+    `use` limits the tenses: an activity has all, an achievement neither the progressive nor habits,
+    a state no tense; a motion leads somewhere, a sight is a place to see.
     """
 
     chinese: str
@@ -214,7 +214,7 @@ ACTIVE_VERBS = tuple(v for v in DAILY_VERBS if not v.object)
 
 @cache
 def verbs_for_object(noun: Noun) -> tuple[Verb, ...]:
-    """Return what people do to a noun."""
+    """Return the verbs that take a noun as object."""
     kinds = set(noun.kinds.split())
     return tuple(verb for verb in OBJECT_VERBS if kinds & set(verb.object.split()))
 
@@ -223,7 +223,7 @@ def _verb(chinese: str) -> Verb:
     return next(verb for verb in VERBS if verb.chinese == chinese)
 
 
-# What one does at the same time.
+# Pairs of activities that go on at the same time.
 TOGETHER = tuple(
     (_verb(first), _verb(second))
     for first, second in (

@@ -1,8 +1,8 @@
-"""German clauses: what the verb does, and the word order of both languages.
+"""German clauses: verb forms, and the word order of both languages.
 
-A clause holds its parts by role. German puts the finite verb first, second or last and sends
-participles, infinitives and separable particles to the end; English keeps subject, verb, object
-and adds do where it must. The two orders of the remaining parts are GERMAN_MIDDLE and
+A clause holds its parts by role. German puts the finite verb first, second or last, and
+participles, infinitives and separable particles at the end; English keeps subject, verb, object
+and adds "do" where it must. The two orders of the remaining parts are GERMAN_MIDDLE and
 ENGLISH_AFTER.
 """
 
@@ -37,7 +37,7 @@ from scripts.grammar.shared.words import (
 
 
 class Tense(Enum):
-    """What time a clause without modal verb is about; German has fewer forms than English."""
+    """The time of a clause without modal verb; German has fewer forms for it than English."""
 
     PRESENT = auto()
     NOW = auto()  # liest jetzt: is reading now
@@ -82,7 +82,7 @@ GERMAN_MIDDLE = (
     Role.DIRECTION,
     Role.PREDICATE,
 )
-ENGLISH_AFTER = (  # adverbs and not stand within the verb group
+ENGLISH_AFTER = (  # adverbs and "not" are missing: they stand within the verb group
     Role.PREDICATE,
     Role.PRONOUN,
     Role.RECEIVER,
@@ -108,7 +108,7 @@ class VerbGroup:
     closing: Word | None = None  # participle or infinitive
 
     def in_main(self) -> tuple[Phrase, Phrase]:
-        """Return the German finite verb and what closes a main clause."""
+        """Return the German finite verb, and the words that close a main clause."""
         last = self.closing or self.particle
         return Phrase((self.finite,)), Phrase((last,) if last else ())
 
@@ -146,7 +146,7 @@ def statement(clause: Clause, front: Role | None = None) -> Phrase:
     first = clause.parts[front] if front else clause.subject
     source = [first, finite, *([clause.subject] if front else []), *clause.middle(front), closing]
     target = [clause.subject, english, *clause.after()]
-    if front in ADVERBIAL:  # English follows; a fronted object it leaves in place
+    if front in ADVERBIAL:  # English fronts it, too, but leaves a fronted object in place
         target = [first, clause.subject, english, *clause.after(front)]
     return weave(source, target)
 
@@ -173,7 +173,7 @@ def question(clause: Clause, front: Role | None = None) -> Phrase:
 
 
 def subordinate(clause: Clause, front: Role | None = None) -> Phrase:
-    """Order a clause with the verb last; a relative object goes to the front of both sides."""
+    """Order a clause with the verb last; a relative object comes first in both languages."""
     first = clause.parts[front] if front else NOTHING
     english = Phrase(target=clause.verb.auxiliary + clause.verb.rest)
     return weave(
@@ -185,7 +185,7 @@ def subordinate(clause: Clause, front: Role | None = None) -> Phrase:
 def verb_group(
     verb: Verb, mood: Mood, agreement: Agreement, parts: Parts, *, is_inverted: bool = False
 ) -> VerbGroup:
-    """Inflect a verb; the parts tell about denial and adverbs, which English puts inside."""
+    """Inflect a verb; `parts` has the denial and adverbs, which English puts inside the group."""
     meaning, helper = (Unit(),), (Unit(),)
     negation = denial(parts)
     needs_auxiliary = is_inverted or negation is not None
@@ -279,7 +279,7 @@ def denial(parts: Parts) -> Unit | None:
 
 
 def _with_adverbs(english: English, parts: Parts, negation: Unit | None) -> English:
-    """Put not after the auxiliary, and often or always before the rest."""
+    """Put "not" after the auxiliary, and "often" or "always" before the rest."""
     auxiliary, rest = english
     if negation:
         negative = Word("not", (negation,))
@@ -292,5 +292,5 @@ def _with_adverbs(english: English, parts: Parts, negation: Unit | None) -> Engl
 
 
 def nicht() -> Phrase:
-    """Make nicht; its English is made by the verb group."""
+    """Make nicht, whose English is part of the verb group."""
     return pair("nicht", "PART", "")

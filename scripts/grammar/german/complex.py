@@ -106,7 +106,7 @@ def report(speaker: Speaker) -> Phrase:
 
 
 def subject_relative(speaker: Speaker) -> Phrase:
-    """Tell what a noun does: Der Mann, der im Park schläft, kennt mich."""
+    """Describe a noun by what it does: Der Mann, der im Park schläft, kennt mich."""
     head = _head(speaker, "person animal")
     verb = speaker.pick(verbs_for_subject(head.noun))
     mood = choose_mood(speaker, verb)
@@ -115,7 +115,7 @@ def subject_relative(speaker: Speaker) -> Phrase:
 
 
 def object_relative(speaker: Speaker) -> Phrase:
-    """Tell what is done to a noun: Das Buch, das der Mann liest, ist alt."""
+    """Describe a noun by what is done to it: Das Buch, das der Mann liest, ist alt."""
     head = _head(speaker, "goods text clothes person animal baked cooked")
     is_thing = not {"person", "animal"} & set(head.noun.kinds.split())
     verb = speaker.pick(verbs_for_object(head.noun))
@@ -142,7 +142,7 @@ def two_clauses(speaker: Speaker) -> Phrase:
 
 
 def _someone(speaker: Speaker, verb: Verb) -> tuple[Nominal, Pronoun]:
-    """Choose a definite subject that a pronoun can take up again, and the pronoun."""
+    """Choose a definite subject that a pronoun can refer back to, and the pronoun."""
     while True:
         subject = speaker.subject(verb.subject, is_definite=True)
         again = taken_up(subject)
@@ -171,7 +171,7 @@ def _short_clause(speaker: Speaker) -> Clause:
 
 
 def _feeling(speaker: Speaker, subject: Nominal, *, is_past: bool = False) -> Clause:
-    """Say how someone feels, or what he wants to do."""
+    """Say how someone feels, or what they want to do."""
     if isinstance(subject, NounPhrase):  # not: when the tired boy is tired
         subject = replace(subject, adjective=None)
     if is_past or speaker.happens(0.7):

@@ -89,12 +89,12 @@ def draft(
     Args:
         speaker: makes the choices.
         verb: the verb, whose kinds the choices respect.
-        subject: who does it.
+        subject: the subject of the verb.
         mood: tense or modal verb.
         given: parts already chosen, such as a question word.
         is_inverted: whether English needs an auxiliary before the subject.
         may_deny: whether nicht or kein is possible.
-        is_short: leave out what is not necessary.
+        is_short: whether to leave out all optional parts.
     """
     parts = dict(given or {})
     is_denied = may_deny and not given and _can_deny(subject, mood) and speaker.happens(0.15)
@@ -112,7 +112,7 @@ def draft(
 def predicative(
     speaker: Speaker, subject: Nominal, adjective: Adjective, *, is_past: bool = False
 ) -> Clause:
-    """Say of a subject what it is like."""
+    """Describe a subject with an adjective."""
     parts: dict[Role, Phrase] = {}
     predicate = pair(adjective.german, "ADJ", adjective.english)
     if subject.is_definite and speaker.happens(0.15):
@@ -125,7 +125,7 @@ def predicative(
 
 
 def described(speaker: Speaker, *, is_asked: bool = False) -> Clause:
-    """Say of somebody or something what it is or was like."""
+    """Describe somebody or something, in the present or the past."""
     is_past = speaker.happens(0.3)
     if speaker.happens(0.5):
         subject = speaker.subject("person", is_definite=True, is_asked=is_asked)
@@ -167,7 +167,7 @@ def _can_deny(subject: Nominal, mood: Mood) -> bool:
 def _add_objects(
     speaker: Speaker, verb: Verb, subject: Nominal, parts: dict[Role, Phrase], is_denied: bool
 ) -> None:
-    """Choose accusative, dative and prepositional objects that are not given."""
+    """Choose accusative, dative and prepositional objects unless they are given."""
     if verb.object and Role.OBJECT not in parts:
         choose = speaker.denied_object if is_denied else speaker.object
         nominal = choose(verb.object, subject)
@@ -193,7 +193,7 @@ def _add_receiver(verb: Verb, nominal: Nominal, parts: dict[Role, Phrase]) -> No
 
 
 def _add_company(speaker: Speaker, verb: Verb, subject: Nominal, parts: dict[Role, Phrase]) -> None:
-    """Say with whom, without whom or for whom."""
+    """Add a phrase with mit, ohne or für and a person."""
     if not speaker.happens(0.15):
         return
     if isinstance(subject, NounPhrase) and "person" not in subject.noun.kinds.split():
@@ -214,7 +214,7 @@ def _add_company(speaker: Speaker, verb: Verb, subject: Nominal, parts: dict[Rol
 def _add_where(
     speaker: Speaker, verb: Verb, parts: dict[Role, Phrase], *, is_optional: bool
 ) -> None:
-    """Say where it happens or where it leads."""
+    """Add a place or a direction."""
     if parts.keys() & {Role.PLACE, Role.DIRECTION}:
         return
     if verb.toward:
@@ -226,7 +226,7 @@ def _add_where(
 def _add_when(
     speaker: Speaker, verb: Verb, mood: Mood, parts: dict[Role, Phrase], is_denied: bool
 ) -> None:
-    """Say when or how often, as far as verb and tense allow."""
+    """Add a time or a frequency if verb and tense allow it."""
     if verb.aspect == "state" or parts.keys() & {Role.TIME, Role.LIKING}:
         return
     if mood is Tense.NOW:
@@ -243,7 +243,7 @@ def _add_when(
 
 
 def _past_time(speaker: Speaker) -> Phrase:
-    """Choose a time gone by; vor zwei Tagen turns round to two days ago."""
+    """Choose a past time; "vor zwei Tagen" changes its order to "two days ago"."""
     if not speaker.happens(0.15):
         return literal(speaker.pick(PAST_TIMES))
     ago = pair("vor", "ADP", "ago")

@@ -104,7 +104,7 @@ def present(verb: Verb, row: int) -> str:
     if verb.base in IRREGULAR_PRESENT:
         return IRREGULAR_PRESENT[verb.base][row]
     stem = verb.base[:-2] if verb.base.endswith("en") else verb.base[:-1]
-    # arbeit-e-t, öffn-e-t: without the e nobody could say it.
+    # arbeit-e-t, öffn-e-t: without the e they would be unpronounceable.
     linking = "e" if stem[-1] in "td" or stem.endswith(("ffn", "chn")) else ""
     er = verb.er or stem + linking + "t"
     changed = er.removesuffix("t")

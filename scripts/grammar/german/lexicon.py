@@ -1,4 +1,4 @@
-"""The words of the German grammar: German beside English, with what each can go with.
+"""The words of the German grammar, with their English and the kinds of words they go with.
 
 Meaning is kept sensible by *kinds*, short labels such as ``person`` or ``food``. A noun lists the
 kinds it belongs to; a verb or an adjective lists the kinds it accepts. Several kinds are written
@@ -21,7 +21,7 @@ Aspect = Literal["habit", "event", "mishap", "state"]
 
 @dataclass(frozen=True, eq=False)
 class Noun:
-    """A common noun; `number` tells count nouns, mass nouns and those of which one has one."""
+    """A common noun; `number` marks count nouns, mass nouns, and nouns that everyone has one of."""
 
     german: str
     gender: Gender
@@ -29,9 +29,9 @@ class Noun:
     english: str
     kinds: str
     english_plural: str = ""  # regular when empty
-    oblique: str = ""  # what weak masculines add outside the nominative singular
+    oblique: str = ""  # the ending of weak masculines outside the nominative singular
     number: Literal["count", "mass", "single"] = "count"
-    at: tuple[str, str] = ("in", "in")  # how one is at this place, German and English
+    at: tuple[str, str] = ("in", "in")  # German and English prepositions for being there
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +58,8 @@ class Preposition:
 class Verb:
     """A verb with its forms, its English verb, and the kinds of noun it goes with.
 
-    `aspect` says when it is used: a habit in every tense, an event not in the progressive, a
-    mishap nobody plans, a state with no point in time.
+    `aspect` limits its use: a habit has every tense, an event no progressive, a mishap is never
+    planned, a state has no point in time.
     """
 
     infinitive: str  # a separable particle is cut off: an|rufen
@@ -72,7 +72,7 @@ class Verb:
     dative: str = ""  # dative object, or receiver when there is an accusative one
     to_receiver: bool = False  # English: gives the book *to* the child
     preposition: Preposition | None = None
-    about: str = ""  # what stands after the preposition
+    about: str = ""  # kinds of noun after the preposition
     place: str = ""
     needs_place: bool = False
     toward: str = ""  # ways of going somewhere: zu, in, nach

@@ -1,4 +1,4 @@
-"""Noun phrases of the German grammar, which wait until a verb or preposition tells their case."""
+"""Noun phrases of the German grammar, whose case is open until a verb or preposition gives it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from scripts.grammar.shared.words import NOTHING, Phrase, fuse, literal, pair
 
 
 def end(phrase: Phrase, mark: str) -> Phrase:
-    """Add the final mark, which swallows a comma before it."""
+    """Add the final mark, which replaces a comma before it."""
     source = phrase.source[:-1] if phrase.source[-1].text == "," else phrase.source
     return Phrase(source, phrase.target) + pair(mark, "PUNCT", mark)
 
@@ -32,7 +32,7 @@ class Nominal(Sayable[CaseName], Protocol):
 
     @property
     def is_definite(self) -> bool:
-        """Whether the hearer knows which one is meant; only then is `nicht` natural."""
+        """Whether the listener knows who or what is meant; only then is `nicht` natural."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ def number(german: str, english: str) -> Determiner:
 
 @dataclass(frozen=True)
 class NounPhrase:
-    """Determiner, adjective, noun, and what follows the noun."""
+    """Determiner, adjective, noun, and a phrase after the noun."""
 
     noun: Noun
     determiner: Determiner = DER
@@ -105,7 +105,7 @@ class NounPhrase:
 
     @property
     def is_definite(self) -> bool:
-        """Whether the determiner makes it so."""
+        """Whether the determiner is definite."""
         return self.determiner.is_definite
 
     def phrase(self, case: CaseName) -> Phrase:
@@ -167,7 +167,7 @@ class RelativePronoun:
 
     @property
     def agreement(self) -> Agreement:
-        """That of the noun it stands for."""
+        """The agreement of the noun it stands for."""
         return self.head.agreement
 
     def phrase(self, case: CaseName) -> Phrase:

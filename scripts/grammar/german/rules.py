@@ -58,7 +58,7 @@ from scripts.grammar.shared.words import Phrase, literal, pair, weave
 
 Rule = Callable[[Speaker], Phrase]
 
-# Forms only an accusative or dative masculine (or a dative) can have: safe before the verb.
+# Forms that only an accusative or dative can have: such an object may stand before the verb.
 MARKED = frozenset({"den", "dem", "diesen", "diesem"})
 
 
@@ -217,7 +217,7 @@ def sentence(speaker: Speaker) -> Phrase:
     return speaker.pick(WEIGHTED)(speaker)
 
 
-# What long sentences are made of, and what joins them; all of these leave the verb second.
+# The parts of long sentences, and the words that join them, which all leave the verb second.
 STATEMENTS = (
     *(plain, plain, plain, description, report, report, existence),
     *(subject_relative, subject_relative, object_relative, object_relative),
@@ -240,9 +240,9 @@ def long_sentence(speaker: Speaker, longest: int) -> Phrase:
 
 
 def _front(speaker: Speaker, clause: Clause) -> Role | None:
-    """Choose what stands before the finite verb, if not the subject."""
+    """Choose the part before the finite verb; None for the subject."""
     parts = clause.parts
-    # gerade rather stays inside.
+    # gerade usually stays inside the clause.
     may_lead = Role.TIME in parts and parts[Role.TIME].source[0].text != "gerade"
     if may_lead and speaker.happens(0.45):
         return Role.TIME

@@ -1,7 +1,7 @@
 """The speaker: makes every random choice of the German grammar, guided by what makes sense.
 
 It picks nouns a verb accepts, determiners a noun allows, times a tense allows, and fills in a
-whole clause. What kinds of sentence there are is in rules.py.
+whole clause. The kinds of sentences are in rules.py.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from scripts.grammar.shared.choices import Choices
 from scripts.grammar.shared.names import Couple, NamePhrase
 
 PRONOUNS = (ICH, DU, ER, SIE, WIR, IHR, THEY)
-ASKED = (DU, DU, ER, SIE, IHR, THEY)  # nobody asks what he himself does
+ASKED = (DU, DU, ER, SIE, IHR, THEY)  # without ich and wir: nobody asks what they do themselves
 OWNERS = (MEIN, DEIN, UNSER)
 SUBJECT_DETERMINERS = (*(DER,) * 11, DIESER, DIESER, EIN, EIN, JEDER, VIELE, ZERO)
 OBJECT_DETERMINERS = (*(DER,) * 6, *(EIN,) * 5, DIESER, ZERO, ZERO, VIELE)
@@ -54,7 +54,7 @@ class Speaker(Choices):
     # Noun phrases.
 
     def number(self) -> Determiner:
-        """Choose a number, mostly as a word, else in digits."""
+        """Choose a number, mostly as a word, sometimes in digits."""
         if self.happens(0.6):
             return number(*self.pick(NUMBERS))
         digits = str(3 + self.below(10))
@@ -73,10 +73,10 @@ class Speaker(Choices):
 
         Args:
             noun: the noun.
-            determiners: what to choose the determiner from.
-            describe: how often to add an adjective.
-            plural: how often the plural is used after a determiner that has one.
-            owners: possessives that may stand instead before what can belong to someone.
+            determiners: the determiners to choose from.
+            describe: probability of an adjective.
+            plural: probability of the plural after a determiner that has one.
+            owners: possessives that may replace the determiner of a noun that can have an owner.
         """
         determiner = self._determiner(noun, determiners, owners)
         is_plural = noun.number == "count" and (
@@ -103,7 +103,7 @@ class Speaker(Choices):
         return self.definite(self.pick(nouns_of("person")))
 
     def subject(self, kinds: str, *, is_definite: bool = False, is_asked: bool = False) -> Nominal:
-        """Choose a subject; people are also named, meant by pronouns, or two."""
+        """Choose a subject; for people also a name, a pronoun or two people."""
         if "person" in kinds.split() and self.happens(0.5):
             if self.happens(0.45):
                 return NamePhrase(self.pick(NAMES))
@@ -141,7 +141,7 @@ class Speaker(Choices):
         return determiner
 
     def object(self, kinds: str, subject: Nominal, case: CaseName = "accusative") -> Nominal:
-        """Choose what the subject does something to."""
+        """Choose an object for the subject's action."""
         noun = self.pick(nouns_of(kinds))
         if "person" in noun.kinds.split():
             return self.other_person(subject, case)
@@ -164,7 +164,7 @@ class Speaker(Choices):
         """Choose a definite person who is not the subject."""
         person_of_subject = subject.agreement.person
         if self.happens(0.25):
-            # As accusative, sie is left to her: them would look the same.
+            # In the accusative, sie only means her: them would look the same.
             pronouns = PRONOUNS if case == "dative" else PRONOUNS[:-1]
             return self.pick(
                 [

@@ -147,10 +147,10 @@ MODALS = (
     ),
 )
 
-# Infinitives of what one does with others, and of what one does for others.
+# Infinitives of activities with other people, and of activities for other people.
 SOCIABLE = frozenset({"tanzen", "arbeiten", "lernen", "ein|kaufen", "fern|sehen"})
 GENEROUS = frozenset({"kaufen", "kochen", "backen", "malen"})
-# What one can like to do.
+# Activities that people can like.
 PLEASANT = frozenset(
     {"essen", "trinken", "lesen", "kochen", "backen", "malen", "singen", "tanzen", "schwimmen",
      "schlafen", "lernen", "reisen", "ein|kaufen", "fern|sehen", "arbeiten", "spielen"}
@@ -223,6 +223,6 @@ def verbs_for_subject(noun: Noun) -> tuple[Verb, ...]:
 
 @cache
 def verbs_for_object(noun: Noun) -> tuple[Verb, ...]:
-    """Return what people do to a noun: verbs with it as accusative and only object."""
+    """Return the verbs that take a noun as accusative and only object."""
     kinds = set(noun.kinds.split())
     return tuple(verb for verb in OBJECT_VERBS if kinds & set(verb.object.split()))

@@ -1,1 +1,1 @@
-"""What the grammars of both languages use."""
+"""The parts that the grammars of both languages share."""

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Choices:
-    """Chooses; the speakers of both languages are built on it."""
+    """Makes random choices; the base of the speakers of both languages."""
 
     def __init__(self, generator: random.Random) -> None:
         self._generator = generator

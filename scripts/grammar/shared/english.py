@@ -11,14 +11,14 @@ VOWELS = "aeiou"
 
 @dataclass(frozen=True)
 class Agreement:
-    """Person and number, what a subject asks of its verb."""
+    """Person and number, in which a verb agrees with its subject."""
 
     person: Literal[1, 2, 3] = 3
     is_plural: bool = False
 
     @property
     def row(self) -> int:
-        """Place in the order ich, du, er, wir, ihr, sie."""
+        """The index in the order ich, du, er, wir, ihr, sie."""
         return self.person - 1 + 3 * self.is_plural
 
 
@@ -85,7 +85,7 @@ def _ends_in_consonant_y(word: str) -> bool:
 
 
 def _doubled(word: str) -> str:
-    """Double the last letter of run, get and the like."""
+    """Double the last letter of verbs like run and get."""
     if len(word) < 3 or sum(letter in VOWELS for letter in word) != 1:
         return word
     before, vowel, last = word[-3], word[-2], word[-1]

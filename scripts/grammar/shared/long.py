@@ -11,8 +11,8 @@ def joined(part: Callable[[int], Phrase], longest: int) -> Phrase:
     """Join statements until both sides are longer than any sentence of everyday length.
 
     Args:
-        part: makes the statement for place 0, 1, 2 ..., from place 1 on with what links it to
-            the one before; it ends in its full stop.
+        part: makes the statement for place 0, 1, 2 ..., from place 1 on with the words that link
+            it to the statement before; each ends in a full stop.
         longest: words of the longest everyday sentence.
     """
     whole, place = part(0), 0

@@ -1,4 +1,4 @@
-"""What both grammars have alike beside plain words: subjects and objects, names, and couples."""
+"""The nominals that both grammars share: names, couples, and the interface of all nominals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Name:
 
     @property
     def entity(self) -> Literal["PER", "LOC"]:
-        """What kind of entity it names."""
+        """The kind of entity that it names."""
         return "LOC" if self.gender == "place" else "PER"
 
 
@@ -68,7 +68,7 @@ class Couple(Generic[Form]):
 
 
 class HasKinds(Protocol):
-    """An entry of a lexicon with its kinds, blanks between them."""
+    """An entry of a lexicon with its kinds, separated by blanks."""
 
     @property
     def kinds(self) -> str:

@@ -31,7 +31,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Words of the source and of the target; one of the two may be missing."""
+    """Words of the source and of the target; either side may be empty."""
 
     source: tuple[Word, ...] = ()
     target: tuple[Word, ...] = ()
