@@ -49,7 +49,7 @@ def test_an_export_that_the_run_has_left_behind_is_said_so(
     )
     run.set_pointers(best="step-00000020")
     assert find_export(str(run.folder), "other").facts["checkpoint"] == "step-00000010"
-    assert "the best checkpoint of the run is step-00000020 by now" in caplog.text
+    assert "the best checkpoint of the run is now step-00000020" in caplog.text
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
