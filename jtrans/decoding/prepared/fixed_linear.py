@@ -56,12 +56,12 @@ class FixedLinear:
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         self.weight, self.bias, self.dtype = weight, bias, weight.dtype
-        self.weight_t = weight.t()
+        self.transposed = weight.t()  # once, as even a view takes time
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x W^T + b, [..., in] -> [..., out]."""
         if x.dim() == 2 and self.bias is not None:
-            return torch.addmm(self.bias, self._input(x), self.weight_t)
+            return torch.addmm(self.bias, self._input(x), self.transposed)
         return F.linear(self._input(x), self.weight, self.bias)
 
     def relu(self, x: Tensor) -> Tensor:
@@ -76,8 +76,8 @@ class FixedLinear:
         total = residual if self.bias is None else residual.add_(self.bias)
         # in place: MKL then writes the product nowhere else first
         if total.dim() == 2:
-            return total.addmm_(self._input(x), self.weight_t)
-        total.view(-1, total.shape[-1]).addmm_(self._rows(x), self.weight_t)
+            return total.addmm_(self._input(x), self.transposed)
+        total.view(-1, total.shape[-1]).addmm_(self._rows(x), self.transposed)
         return total
 
     def _input(self, x: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ class GpuLinear(FixedLinear):
         """Return the same after a ReLU, by one kernel."""
         if self.bias is None:
             return super().relu(x)
-        result = torch._addmm_activation(self.bias, self._rows(x), self.weight.t())
+        result = torch._addmm_activation(self.bias, self._rows(x), self.transposed)
         return result.view(*x.shape[:-1], -1)
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
@@ -109,7 +109,8 @@ class PackedLinear(FixedLinear):
     """x W^T + b by oneDNN on a CPU, with weights laid out for its kernels."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        super().__init__(torch.ops.mkldnn._reorder_linear_weight(weight, None), bias)
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+        self.bias, self.dtype = bias, weight.dtype
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x W^T + b, [..., in] -> [..., out]."""
@@ -141,7 +142,7 @@ class QuantizedLinear(FixedLinear):
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        super().__init__(weight, None)  # the packed weights hold the bias
+        self.bias, self.dtype = None, weight.dtype  # the packed weights hold the bias
         scale = weight.abs().amax(1).clamp_min(torch.finfo(weight.dtype).tiny) / 127
         zeros = torch.zeros(len(weight), dtype=torch.int64)
         with warnings.catch_warnings():  # from 2.12 on torch announces an end of quantised tensors
