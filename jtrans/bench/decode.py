@@ -21,7 +21,7 @@ from jtrans.bench.flops import count_flops
 from jtrans.bench.machine import peak_during, product_rate
 from jtrans.decoding.lanes import in_lanes, lane_count
 from jtrans.decoding.options import SearchOptions
-from jtrans.decoding.prepared.base import Searchable
+from jtrans.decoding.prepared.base import Searchable, backend_for
 from jtrans.decoding.prepared.choose import prepared
 from jtrans.decoding.search.beam import beam_search
 from jtrans.models.base import TranslationModel
@@ -167,8 +167,9 @@ class _EqualLengths:
                 beam_search([self.form], self.source, self.source > 0, options)
                 yield
 
-        for _ in in_lanes([[0]] * self.lanes, compute, self.lanes):
-            pass
+        with backend_for([self.form]):
+            for _ in in_lanes([[0]] * self.lanes, compute, self.lanes):
+                pass
 
     def begin(self) -> None:
         """Encode the source and make the first state, and wait for the device."""

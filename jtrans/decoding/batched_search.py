@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Sequence
 
 import torch
-from torch import nn
 
 from jtrans.data.batch import Ids, padded
 from jtrans.decoding.batches import BATCH_TOKENS, by_length, in_order
 from jtrans.decoding.halving import in_halves
 from jtrans.decoding.lanes import in_lanes, lane_count
 from jtrans.decoding.options import SamplingOptions, SearchOptions
-from jtrans.decoding.prepared.base import Searchable
+from jtrans.decoding.prepared.base import Searchable, backend_for
 from jtrans.decoding.search.beam import beam_search
 from jtrans.decoding.search.phrases import SearchConstraints
 from jtrans.decoding.search.sampling import draw
 from jtrans.decoding.search.trace import Hypothesis
-from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
 from jtrans.progress import Progress, Silent
 
 
@@ -83,11 +80,6 @@ def translate_ids(
         progress=progress,
         hint="a smaller --beam, a lower --max-length, or one sentence per line",
     )
-    with mkl_for_tiny_products() if _has_tiny_products(models) else contextlib.nullcontext():
+    with backend_for(models):
         searched = in_lanes(batches, one_lane, lanes)
         return in_order(searched, len(sources), progress, "Translating")
-
-
-def _has_tiny_products(models: Sequence[Searchable]) -> bool:
-    """Return whether all products are tiny but those of prepared weights (`FixedLinear`)."""
-    return not any(isinstance(model, nn.Module) or model.is_joint for model in models)

@@ -69,6 +69,7 @@ def decode_jtrans(
     from jtrans.data.batch import padded
     from jtrans.decoding.lanes import lane_count
     from jtrans.decoding.options import SearchOptions
+    from jtrans.decoding.prepared.base import backend_for
     from jtrans.decoding.prepared.choose import prepared
     from jtrans.decoding.search.beam import beam_search
     from jtrans.nn.device import prepare_device
@@ -82,7 +83,7 @@ def decode_jtrans(
     options = SearchOptions(beam=BEAM, max_length=str(STEPS), min_length=STEPS - 1)
 
     def work(number: int) -> Amounts:
-        with torch.inference_mode():
+        with torch.inference_mode(), backend_for([form]):
             return count(
                 batches_of(sources, batch),
                 lambda part: beam_search([form], *padded(part, device), options),

@@ -76,6 +76,7 @@ def decode_jtrans(
 
     from jtrans.data.batch import padded
     from jtrans.decoding.lanes import lane_count
+    from jtrans.decoding.prepared.base import backend_for
     from jtrans.decoding.prepared.choose import prepared
     from jtrans.decoding.search.beam import beam_search
     from jtrans.nn.device import prepare_device
@@ -89,7 +90,7 @@ def decode_jtrans(
 
     def work(number: int) -> Amounts:
         batches = cut(sources, batch, is_warming_up=number == 0)
-        with torch.inference_mode():
+        with torch.inference_mode(), backend_for([form]):
             count(
                 batches,
                 lambda part: beam_search([form], *padded(part, _cpu()), options),

@@ -131,6 +131,7 @@ def prepare(system: str) -> Task:
 
     def decode() -> Amounts:
         from jtrans.decoding.options import SearchOptions
+        from jtrans.decoding.prepared.base import backend_for
         from jtrans.decoding.prepared.choose import prepared
         from jtrans.decoding.search.beam import beam_search
 
@@ -140,7 +141,8 @@ def prepare(system: str) -> Task:
         for name, sentences in (("decoding", BATCH), ("decoding_single", 1)):
             (batch,) = batches([sentences], seed=0)
             start = time.process_time()
-            beam_search([form], batch.source, batch.source_mask, options)
+            with backend_for([form]):
+                beam_search([form], batch.source, batch.source_mask, options)
             rates[name] = sentences / (time.process_time() - start)
         return dict(rates)
 

@@ -10,12 +10,16 @@ from typing import Any
 
 import pytest
 import torch
+from models.conftest import tiny_model
 from plugins.random_runs import JOINT, ON_CPU, TRANSFORMER, WORDS, MakeRun
 
 from jtrans.decoding import batched_search
+from jtrans.decoding.batched_search import translate_ids
 from jtrans.decoding.batches import BATCH_TOKENS, default_batch_tokens
 from jtrans.decoding.lanes import in_lanes, lane_count, leave_if_unwanted
-from jtrans.decoding.options import SamplingOptions, TranslationExtras
+from jtrans.decoding.options import SamplingOptions, SearchOptions, TranslationExtras
+from jtrans.decoding.prepared.base import Searchable
+from jtrans.decoding.prepared.choose import prepared
 from jtrans.decoding.translator import Translator
 from jtrans.nn.cpu.matmul_backend import PRECISIONS, mkl_for_tiny_products
 from jtrans.runs import Run
@@ -123,5 +127,32 @@ def test_lanes_leave_the_switch_of_the_process_alone() -> None:
     try:
         assert set(in_lanes([[0], [1]], compute, 2)) == {PRECISIONS["oneDNN"]}
         assert set(in_lanes([[0], [1]], compute, 1)) == {PRECISIONS["MKL"]}
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.parametrize("system", ["transformer", "reformer-base"])
+def test_searches_with_prepared_forms_multiply_by_mkl(
+    monkeypatch: pytest.MonkeyPatch, system: str
+) -> None:
+    model = tiny_model(system).float().requires_grad_(False)
+    backends: list[str] = []
+
+    def searched(form: Searchable) -> set[str]:
+        def step(*arguments: Any) -> torch.Tensor:
+            backends.append(torch.get_float32_matmul_precision())
+            return type(form).step(form, *arguments)
+
+        monkeypatch.setattr(form, "step", step)
+        backends.clear()
+        translate_ids([form], [[4, 5, 2], [6, 2]], SearchOptions(beam=2, max_length="4"))
+        return {*backends}
+
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(PRECISIONS["oneDNN"])
+    try:
+        assert searched(prepared(model)) == {PRECISIONS["MKL"]}
+        assert searched(model) == {PRECISIONS["oneDNN"]}
+        assert torch.get_float32_matmul_precision() == PRECISIONS["oneDNN"]
     finally:
         torch.set_float32_matmul_precision(before)

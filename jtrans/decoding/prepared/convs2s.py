@@ -33,7 +33,6 @@ from jtrans.decoding.prepared.target import (
 from jtrans.models.base import Memory
 from jtrans.models.convs2s import AttendedSource, ConvolutionDecoderLayer, ConvS2S, Convs2sMemory, R
 from jtrans.nn.convolution.weight_norm import WeightNormLinear
-from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
 
 
 @dataclass
@@ -152,7 +151,6 @@ class PreparedConvS2S:
         empty = torch.zeros(B * beam, windows, dtype=self.dtype)
         return ConvolutionState(self._attended(memory), empty)
 
-    @mkl_for_tiny_products()
     def step(self, token: Tensor, state: ConvolutionState) -> Tensor:
         """Read one more token of each hypothesis, [N] -> [N, O]."""
         g = self.model.target_embedding(token[:, None], start=state.length)[:, 0]  # [N, E]

@@ -17,7 +17,6 @@ from jtrans.decoding.prepared.transformer import prepare_transformer
 from jtrans.models.base import Memory
 from jtrans.models.hybrid import Hybrid
 from jtrans.models.rnmt import RecurrentDecoderLayer, RnmtDecoder, RnmtPlus, RnmtState
-from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
 from jtrans.nn.recurrent.attention import AdditiveKeys
 from jtrans.nn.recurrent.gates import activate, advance, normalise
 from jtrans.nn.recurrent.lstm import NormedLstm
@@ -97,7 +96,6 @@ class PreparedRnmt:
         bias, values, keys = at_least_read(state.keys.bias, state.keys.values, state.keys.keys)
         return RnmtState(AdditiveKeys(values, keys, bias), state.states)
 
-    @mkl_for_tiny_products()
     def step(self, token: Tensor, state: RnmtState) -> Tensor:
         """Read one more token of each hypothesis, [N] -> [N, 2E]."""
         before, after = state.states, torch.empty_like(state.states)

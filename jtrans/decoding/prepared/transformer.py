@@ -38,7 +38,6 @@ from jtrans.models.transformer import (
 )
 from jtrans.models.transformer_pp import TransformerPlusPlus
 from jtrans.nn.convolution.mixed import MixedAttention
-from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
 
 
 class SelfAttention(Protocol):
@@ -190,10 +189,7 @@ class PreparedTransformer:
 
     def step(self, token: Tensor, state: PreparedState) -> Tensor:
         """Read one more token of each hypothesis, [N] -> [N, E]."""
-        if self.device.type != "cpu":
-            return self.decoder.step(token, state)
-        with mkl_for_tiny_products():
-            return self.decoder.step(token, state)
+        return self.decoder.step(token, state)
 
     def project(self, hidden: Tensor) -> Tensor:
         """Return logits, [..., E] -> [..., V]."""
