@@ -161,6 +161,7 @@ def write(path: Path | None, **entries: Any) -> None:
     value = {
         **entries,
         "machine": f"{processor()}, {os.cpu_count()} cores",
+        "products_gflops": product_rates(),
         **_waiting(),
         "torch": torch.__version__,
         "python": sys.version.split()[0],
@@ -176,9 +177,40 @@ def _waiting() -> dict[str, str]:
     return {name.lower(): os.environ[name] for name in names if name in os.environ}
 
 
+def product_rates() -> dict[str, int]:
+    """Return GFLOP/s of products of 2,048 x 256 x 1,024 numbers on a CPU, by library and type.
+
+    Processors of one name differ in them, and ratios to other programs with them.
+    """
+    import torch
+
+    from jtrans.nn.cpu.matmul_backend import (
+        PRECISIONS,
+        is_onednn_real_float32,
+        product_seconds,
+    )
+
+    x, w = torch.randn(2048, 256), torch.randn(1024, 256)
+    kinds = {"MKL fp32": ("MKL", torch.float32)}
+    if is_onednn_real_float32():
+        kinds["oneDNN fp32"] = ("oneDNN", torch.float32)
+    kinds["bf16"] = ("MKL", torch.bfloat16)  # oneDNN's, whichever library is chosen for float32
+    rates: dict[str, int] = {}
+    before = torch.get_float32_matmul_precision()
+    for kind, (library, dtype) in kinds.items():
+        torch.set_float32_matmul_precision(PRECISIONS[library])
+        seconds = min(product_seconds(x.to(dtype), w.to(dtype)) for _ in range(30))
+        rates[kind] = round(2 * x.numel() * len(w) / seconds / 1e9)
+    torch.set_float32_matmul_precision(before)
+    return rates
+
+
 def processor() -> str:
-    """Return the name of the processor."""
+    """Return the name of the processor; of one that is called just AMD EPYC, its family, too."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    values = {key.strip(): value.strip() for key, _, value in (s.partition(":") for s in lines)}
+    name, family = values.get("model name"), values.get("cpu family")
+    if name is None:
+        return platform.machine()
+    return f"{name}, family {family}" if name == "AMD EPYC" else name

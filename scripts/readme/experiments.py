@@ -1,0 +1,79 @@
+"""The tables of the reproduced experiments, from the files of their rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scripts.readme.benchmarks import BENCHMARKS, table
+
+if TYPE_CHECKING:
+    from scripts.reproduction.catalogue import Experiment
+    from scripts.reproduction.summary import RowSummary
+
+
+def reproduced_rows(experiment: Experiment, task: str) -> list[RowSummary]:
+    """Return the rows of an experiment that have results."""
+    from scripts.reproduction.results import read_results
+    from scripts.reproduction.summary import summarise
+
+    folder = BENCHMARKS / "reproduction" / f"{experiment.name}.{task}"
+    return summarise(experiment, read_results(folder))
+
+
+def reproduced(name: str, task: str) -> str:
+    """Return the table of an experiment of `scripts.reproduce`, from its rows' files."""
+    from scripts.reproduction.catalogue import find_experiment
+    from scripts.reproduction.summary import notes
+    from scripts.reproduction.summary import table as reproduced_table
+
+    experiment = find_experiment(name, task)
+    summaries = reproduced_rows(experiment, task)
+    if not summaries:
+        return "Not measured yet."
+    lines = " ".join(notes(experiment, summaries))
+    return f"{table(*reproduced_table(experiment, summaries))}\n\n{lines}"
+
+
+def quality(name: str, task: str) -> str:
+    """Return the short table of an experiment: systems, their cost and their scores on test."""
+    from scripts.reproduction.catalogue import find_experiment
+    from scripts.reproduction.summary import (
+        BLEU,
+        mean_of,
+        processor_minutes,
+        significance_of,
+        spread_of,
+    )
+
+    summaries = reproduced_rows(find_experiment(name, task), task)
+    if not summaries:
+        return "Not measured yet."
+    rows = [
+        [
+            summary.row.recipe_for(task),
+            f"{summary.results[0].parameters / 1e6:.2f} M",
+            mean_of(processor_minutes(summary.results) or [], 0),
+            spread_of(summary.values("test", BLEU), 1),
+            significance_of(summary.verdicts.get("test")),
+            mean_of(summary.values("test", "chrf"), 1),
+        ]
+        for summary in summaries
+    ]
+    head = ["recipe", "parameters", "processor minutes", "BLEU", "beside the first", "chrF2"]
+    first = summaries[0].results[0]
+    seeds = ", ".join(f"{summary.row.name} {len(summary.results)}" for summary in summaries)
+    notes = [
+        f"{first.training['updates']:,} updates each, seeds: {seeds}.",
+        f"{first.place}, {first.machine['precision']}, torch {first.versions['torch']}.",
+        f"`{first.splits['test'].signature}`",
+    ]
+    return f"{table(head, rows)}\n\n{' '.join(notes)}"
+
+
+def judged(name: str, task: str) -> str:
+    """Return the verdict on an experiment, from its rows' files."""
+    from scripts.reproduction.catalogue import find_experiment
+    from scripts.reproduction.verdict import verdict
+
+    experiment = find_experiment(name, task)
+    return verdict(experiment, reproduced_rows(experiment, task))
