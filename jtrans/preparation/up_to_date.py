@@ -101,7 +101,7 @@ def _changes(
     if is_other:
         changes.append("text pipeline")
     changes += [
-        f"{name} ({_show(before.get(name, False))}, now {_show(value)})"
+        f"--{name.replace('_', '-')} ({_show(before.get(name, False))}, now {_show(value)})"
         for name, value in now.items()
         # options that did not exist then were off
         if before.get(name, False) != value

@@ -283,7 +283,7 @@ def test_a_corpus_prepared_when_fewer_options_existed_is_recognised(jtrans: Jtra
     assert "--force prepares the corpus by today's rules" in result.err
     result = jtrans(*OWN)
     assert result.code == 2
-    assert "different strip_invisible (off, now on)" in result.err
+    assert "different --strip-invisible (off, now on)" in result.err
     assert "drop_leaked" not in result.err
     # what may have been prepared by other rules is not replaced without being asked to
     Path("out/train.source.npy").unlink()

@@ -263,7 +263,7 @@ def test_the_same_request_again_leaves_the_folder_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("corpus", "options", "difference"),
     [
-        (make_corpus(), PrepareOptions(bpe_merges=31), r"bpe_merges \(30, now 31\)"),
+        (make_corpus(), PrepareOptions(bpe_merges=31), r"--bpe-merges \(30, now 31\)"),
         (make_corpus(sentences(0, 79)), SMALL, "different text"),
     ],
 )
@@ -449,7 +449,7 @@ def test_chinese_prepared_before_letters_became_narrow_stays_as_it_is(tmp_path: 
     prepare(corpus, folder, options=options, progress=listener)
     assert contents(folder) == before
     assert "--force prepares the corpus by today's rules" in listener.lines["Note"]
-    with pytest.raises(CorpusError, match=r"different narrow \(off, now on\)"):
+    with pytest.raises(CorpusError, match=r"different --narrow \(off, now on\)"):
         prepare(corpus, folder, options=options.model_copy(update={"narrow": True}))
 
 
