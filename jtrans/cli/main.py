@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import logging
 import os
+import re
 import shlex
 import signal
 import sys
@@ -126,10 +127,19 @@ def _usage_error(error: Any, arguments: Sequence[str] = ()) -> JtransError:
     options = {name.lstrip("-"): name for name in getattr(error, "possibilities", None) or ()}
     near = did_you_mean(unknown, options)
     hint = f"did you mean {options[near]}?" if near else f"{context} --help"
+    if any(unknown.upper() in name for name in _argument_names(error.ctx)):
+        hint = f"{unknown.upper()} is given without an option: {context} {unknown.upper()}"
     message = error.format_message().split(" Did you mean")[0].split(" (Possible")[0]
     value = _given_value(getattr(error, "param", None), arguments)
     ending = f" (got {value!r})" if value is not None else ""
     return JtransError(message.strip().rstrip(".") + ending, hint=hint, kind="command.usage")
+
+
+def _argument_names(context: Any) -> list[list[str]]:
+    """Return the names of each argument of a command, as its help shows them."""
+    parameters = context.command.params if context else ()
+    arguments = (each for each in parameters if each.param_type_name == "argument")
+    return [re.findall("[A-Z]+", (each.metavar or each.name).upper()) for each in arguments]
 
 
 def _command_path(arguments: Sequence[str]) -> str:

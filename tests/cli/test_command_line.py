@@ -202,6 +202,26 @@ def test_an_option_without_its_value_points_to_the_help_of_its_command(
     assert err.endswith(f"hint: jtrans {command} --help\n")
 
 
+@pytest.mark.parametrize(
+    ("command", "option", "argument"),
+    [
+        ("translate", "run", "RUN"),
+        ("score", "run", "RUN"),
+        ("train", "recipe", "RECIPE"),
+        ("train", "config", "CONFIG"),
+    ],
+)
+def test_an_argument_given_as_an_option(
+    jtrans: Jtrans, command: str, option: str, argument: str
+) -> None:
+    refused = jtrans(command, f"--{option}", "name")
+    assert refused.code == 2
+    assert refused.err == (
+        f"error: No such option: --{option}\n"
+        f"hint: {argument} is given without an option: jtrans {command} {argument}\n"
+    )
+
+
 @pytest.mark.parametrize("given", [["--workers", "-3"], ["--workers=-3"]])
 def test_a_wrong_option_shows_the_value_that_was_given(given: list[str], jtrans: Jtrans) -> None:
     code, _, err = jtrans("prepare", *given)
