@@ -39,6 +39,7 @@ def quality(name: str, task: str) -> str:
     from scripts.reproduction.catalogue import find_experiment
     from scripts.reproduction.summary import (
         BLEU,
+        machines,
         mean_of,
         processor_minutes,
         significance_of,
@@ -64,7 +65,7 @@ def quality(name: str, task: str) -> str:
     seeds = ", ".join(f"{summary.row.name} {len(summary.results)}" for summary in summaries)
     notes = [
         f"{first.training['updates']:,} updates each, seeds: {seeds}.",
-        f"{first.place}, {first.machine['precision']}, torch {first.versions['torch']}.",
+        *machines(summaries),
         f"`{first.splits['test'].signature}`",
     ]
     return f"{table(head, rows)}\n\n{' '.join(notes)}"

@@ -247,14 +247,22 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
     )
     if any(_has_single_seed(summary) for summary in summaries):
         lines.append("With one seed of a row, p says nothing of how much its seeds differ.")
-    machines = dict.fromkeys(
-        f"{result.place}, {result.machine['precision']}, torch {result.versions['torch']}"
-        for result in results
-    )
     signatures = dict.fromkeys(result.splits[split].signature for result in results)
     if len(signatures) > 1:
         lines.append("The rows were not all scored in the same way: their BLEU is not comparable.")
-    return [*lines, *(f"{name}." for name in machines), *signatures]
+    return [*lines, *machines(summaries), *signatures]
+
+
+def machines(summaries: Sequence[RowSummary]) -> list[str]:
+    """Return what the rows were made with: of several machines, which rows with each."""
+    rows_of: dict[str, dict[str, None]] = {}
+    for summary in summaries:
+        for result in summary.results:
+            versions = f"{result.machine['precision']}, torch {result.versions['torch']}"
+            rows_of.setdefault(f"{result.place}, {versions}", {})[summary.row.name] = None
+    if len(rows_of) == 1:
+        return [f"{machine}." for machine in rows_of]
+    return [f"{machine}: {', '.join(names)}." for machine, names in rows_of.items()]
 
 
 def _changes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:

@@ -573,6 +573,22 @@ def test_rows_of_different_limits_in_one_table_are_told(done: Path) -> None:
     )
 
 
+def test_the_notes_name_the_rows_of_each_machine_if_there_are_several(done: Path) -> None:
+    experiment = find_experiment("demo", "grammar-de-en")
+    first, *others = (
+        replace(each, machine={**each.machine, "processor": "A", "device": "cpu, 1 threads"})
+        for each in read_results(done / "rows")
+    )
+    known = f"cpu, 1 thread, {first.machine['precision']}, torch {torch.__version__}"
+    lines = notes(experiment, summarise(experiment, [first, *others]))
+    assert f"A, {known}." in lines
+    elsewhere = replace(first, machine={**first.machine, "processor": "B"})
+    lines = notes(experiment, summarise(experiment, [elsewhere, *others]))
+    left = {each.row for each in others}
+    names = ", ".join(row.name for row in experiment.rows if row.name in left)
+    assert {f"B, {known}: {first.row}.", f"A, {known}: {names}."} <= {*lines}
+
+
 def kept_results() -> list[Path]:
     return sorted((ROOT / "data" / "benchmarks" / "reproduction").glob("*/*.json"))
 
