@@ -66,8 +66,8 @@ def backend_for(models: Sequence[Searchable]) -> contextlib.AbstractContextManag
 
     Their others are those of fixed weights (`fixed_linear`). For the batches of products of
     attention oneDNN copies its factors first: on a processor where its large products are 2.4
-    times as fast as MKL's, Reformer-base searched 1.2 times as fast with MKL in batches of 16, and
-    1.3 times for single sentences.
+    times as fast as MKL's, Reformer-base searched 2.2 times as fast as the original's way with
+    oneDNN in batches of 16, and 2.8 times with MKL (`scripts.bench.decode_joint`).
     """
     if any(isinstance(model, TranslationModel) for model in models):
         return contextlib.nullcontext()
