@@ -69,8 +69,6 @@ def backend_for(models: Sequence[Searchable]) -> contextlib.AbstractContextManag
     times as fast as MKL's, Reformer-base searched 2.2 times as fast as the original's way with
     oneDNN in batches of 16, and 2.8 times with MKL (`scripts.bench.decode_joint`).
     """
-    if any(isinstance(model, TranslationModel) for model in models):
-        return contextlib.nullcontext()
-    if any(model.device.type != "cpu" for model in models):
+    if any(isinstance(each, TranslationModel) or each.device.type != "cpu" for each in models):
         return contextlib.nullcontext()
     return mkl_for_tiny_products()
