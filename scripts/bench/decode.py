@@ -1,4 +1,4 @@
-r"""Compare decoding rates in turns: jtrans, Hugging Face's Marian and CTranslate2.
+r"""Compare decoding rates in turns: jtrans, other toolkits and CTranslate2.
 
     python -m scripts.bench.decode --data data/prepared/multi30k-de-en
 
@@ -6,9 +6,9 @@ All models have the same sizes and random weights (CTranslate2 has an export of 
 exactly STEPS tokens for every sentence chosen from the test set, so that they do the same work. Two
 threads of jtrans search a batch each; single sentences come one after the other, as from a user who
 waits. One process with two threads is compared with two processes of one thread, which share the
-batches, and with Marian on one thread, which can be faster than on two. Marian and CTranslate2 are
-left out if `transformers` or `ctranslate2` is not installed. `--batch 64 --rounds 9 --only Marian`
-repeats a part.
+batches. CTranslate2 and the toolkits of `scripts.bench.peers.installed` are left out where they are
+not installed; toolkits have two threads, or one, which can be faster for single sentences.
+`--batch 64 --rounds 9 --only Marian` repeats a part.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ from scripts.bench.interleave import (
     rows,
     write,
 )
-from scripts.bench.peers import SIZES, jtrans_transformer, marian
+from scripts.bench.peers.base import BEAM, SIZES, STEPS, Peer
+from scripts.bench.peers.installed import installed, versions
+from scripts.bench.peers.ours import jtrans_transformer
 
 if TYPE_CHECKING:
     from jtrans.text.vocabulary import Vocabulary
 
-BEAM, STEPS, SPLIT = 5, 15, "test"
+SPLIT = "test"
 # Sentences of a round by batch size: four batches, so that threads end at about the same time.
 SENTENCES = {1: 24, 16: 64, 64: 256}
 QUICK_SENTENCES = {1: 4, 16: 32, 64: 128}
@@ -93,26 +95,21 @@ def decode_jtrans(
     return Task(work)
 
 
-def decode_marian(data: Path, batch: int, sentences: int, *, threads: int = THREADS) -> Task:
-    """Return decoding with Hugging Face's Marian."""
+def decode_peer(
+    peer: type[Peer], data: Path, batch: int, sentences: int, *, threads: int = THREADS
+) -> Task:
+    """Return decoding with another toolkit."""
     leave_waiting_alone()
     import torch
 
-    from jtrans.data.batch import padded
-
     torch.set_num_threads(threads)
+    torch.manual_seed(1)
     sources, vocabulary = read_sources(data, sentences)
-    model = marian(len(vocabulary)).eval()
+    toolkit = peer(len(vocabulary))
+    toolkit.model.eval().requires_grad_(False)
 
     def search(part: Sequence[Ids]) -> None:
-        ids, mask = padded(part, torch.device("cpu"))
-        model.generate(
-            input_ids=ids,
-            attention_mask=mask.long(),
-            num_beams=BEAM,
-            min_new_tokens=STEPS,
-            max_new_tokens=STEPS,
-        )
+        assert all(len(translation) == STEPS for translation in toolkit.search(part))
 
     def work(number: int) -> Amounts:
         with torch.inference_mode():
@@ -246,10 +243,10 @@ def variants(data: Path, batch: int, sentences: int) -> dict[str, Variant]:
             decode_jtrans, *common, precision="int8", workers=2
         ),
     }
-    if importlib.util.find_spec("transformers") is not None:
-        for threads in (2, 1):
-            variants_by_name[f"Hugging Face Marian fp32, 1 x {threads}"] = functools.partial(
-                decode_marian, *common, threads=threads
+    for peer in installed():
+        for threads in (THREADS, 1) if batch == 1 else (THREADS,):
+            variants_by_name[f"{peer.name} fp32, 1 x {threads}"] = functools.partial(
+                decode_peer, peer, *common, threads=threads
             )
     if importlib.util.find_spec("ctranslate2") is not None:
         for compute_type in ("float32", "int8"):
@@ -297,8 +294,12 @@ def main() -> None:
             "sentences/s   {median:.2f} x ({low:.2f} to {high:.2f})".format(**row["ratio"])
         )
     command = f"python -m scripts.bench.decode --data {chosen.data.name}"
+    command += " --quick" * chosen.quick
+    command += f" --rounds {chosen.rounds}" if chosen.rounds else ""
+    for name in ("batch", "only"):
+        command += "".join(f" --{name} {value!r}" for value in getattr(chosen, name) or ())
     settings = {"beam": BEAM, "steps": STEPS, "sizes": SIZES}
-    write(chosen.json, rows=table, command=command, **settings)
+    write(chosen.json, rows=table, command=command, toolkits=versions(), **settings)
 
 
 if __name__ == "__main__":

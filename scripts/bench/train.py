@@ -7,8 +7,8 @@ r"""Compare training rates in turns.
     python -m scripts.bench.train --suite scaling
 
 Suites:
-    transformer  jtrans against Hugging Face's Marian of the same size, a bare loop without any
-                 trainer, which is left out if `transformers` is not installed
+    transformer  jtrans against Transformers of the same size in other toolkits, in a bare loop
+                 without their trainers (scripts/bench/peers/installed.py)
     joint        the joint models against the method of the original code (suite_joint.py)
     scaling      time of a joint position by sentence length and width (suite_scaling.py)
 """
@@ -17,19 +17,20 @@ from __future__ import annotations
 
 import argparse
 import functools
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scripts.bench.interleave import Amounts, Task, in_turns, leave_waiting_alone, report, rows
-from scripts.bench.peers import SIZES, jtrans_transformer, marian
+from scripts.bench.peers.base import SIZES, SMOOTHING, Peer
+from scripts.bench.peers.installed import installed, versions
+from scripts.bench.peers.ours import jtrans_transformer
 from scripts.bench.suite_joint import joint_suite
 from scripts.bench.suite_scaling import scaling_suite
 
 if TYPE_CHECKING:
     from jtrans.data.batch import Batch
 
-SMOOTHING, CLIP_NORM = 0.1, 25.0
+CLIP_NORM = 25.0
 
 
 def batches(data: Path, batch_tokens: int, *, count: int, number: int) -> list[Batch]:
@@ -85,32 +86,20 @@ def train_jtrans(data: Path, batch_tokens: int, count: int, precision: str) -> T
     return Task(work)
 
 
-def train_marian(data: Path, batch_tokens: int, count: int) -> Task:
-    """Return updates of Hugging Face's Marian."""
+def train_peer(peer: type[Peer], data: Path, batch_tokens: int, count: int) -> Task:
+    """Return updates of another toolkit's Transformer."""
     leave_waiting_alone()
     import torch
 
-    from jtrans.text.vocabulary import PAD
-
-    model = marian(vocabulary(data)).train()
+    torch.manual_seed(1)
+    toolkit = peer(vocabulary(data))
+    model = toolkit.model.train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def work(number: int) -> Amounts:
         chosen = batches(data, batch_tokens, count=count, number=number)
         for batch in chosen:
-            logits = model(
-                input_ids=batch.source,
-                attention_mask=batch.source_mask.long(),
-                decoder_input_ids=batch.target_in,
-                use_cache=False,
-            ).logits
-            loss = torch.nn.functional.cross_entropy(
-                logits.flatten(0, 1),
-                batch.target_out.flatten(),
-                ignore_index=PAD,
-                label_smoothing=SMOOTHING,
-            )
-            loss.backward()
+            toolkit.loss(batch).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
@@ -120,20 +109,21 @@ def train_marian(data: Path, batch_tokens: int, count: int) -> Task:
 
 
 def transformer_suite(chosen: argparse.Namespace) -> None:
-    """Compare jtrans Transformers with Marian."""
+    """Compare Transformers of jtrans with those of other toolkits."""
     rounds, count = (2, 3) if chosen.quick else (7, 12)
     make = functools.partial(train_jtrans, chosen.data, chosen.batch_tokens, count)
     variants = {
         "jtrans Transformer fp32": functools.partial(make, "fp32"),
         "jtrans Transformer bf16": functools.partial(make, "bf16"),
     }
-    if importlib.util.find_spec("transformers") is not None:
-        variants["Hugging Face Marian fp32"] = functools.partial(
-            train_marian, chosen.data, chosen.batch_tokens, count
+    for peer in installed():
+        variants[f"{peer.name} fp32"] = functools.partial(
+            train_peer, peer, chosen.data, chosen.batch_tokens, count
         )
     table = rows(in_turns(variants, rounds=rounds), "tokens")
     command = f"python -m scripts.bench.train --data {chosen.data.name}"
-    report(table, "tokens", path=chosen.json, command=command, sizes=SIZES)
+    settings = {"sizes": SIZES, "toolkits": versions()}
+    report(table, "tokens", path=chosen.json, command=command, **settings)
 
 
 SUITES = {"transformer": transformer_suite, "joint": joint_suite, "scaling": scaling_suite}

@@ -18,8 +18,9 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def origin(results: dict[str, Any], *settings: str) -> str:
-    """Return the line below a table: the command, the machine and how fast it multiplies."""
+    """Return what is below a table: the command, the versions, the machine and its products."""
     place = [results["machine"], *settings, f"torch {results['torch']}"]
+    place += [f"{name} {version}" for name, version in results.get("toolkits", {}).items()]
     line = f"`{results['command']}`; {', '.join(place)}."
     if "products_gflops" not in results:
         return line
@@ -78,14 +79,11 @@ def decode(results: dict[str, Any]) -> str:
     """Return the table of decoding with jtrans and other programs, by the size of the batch."""
     cells = {(row["variant"], row["batch"]): row for row in results["rows"]}
     names, batches = (list(dict.fromkeys(keys)) for keys in zip(*cells, strict=True))
-    rows = [
-        [name]
-        + [
-            "{sentences_per_second:.1f} ({ratio[median]:.2f})".format(**cells[name, batch])
-            for batch in batches
-        ]
-        for name in names
-    ]
+    shown = {
+        key: "{sentences_per_second:.1f} ({ratio[median]:.2f})".format(**row)
+        for key, row in cells.items()
+    }
+    rows = [[name, *(shown.get((name, batch), "") for batch in batches)] for name in names]
     head = ["sentences/s (ratio to the first), processes x threads"]
     head += [f"batch {batch}" for batch in batches]
     return f"{table(head, rows)}\n\n{origin(results)}"
@@ -438,6 +436,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "grid": grid,
     "deep_curves": deep_curves,
     "train": rates,
+    "train_zen5": rates,
     "joint": joint,
     "decode_joint": decode_joint,
     "decode_joint_zen5": decode_joint,

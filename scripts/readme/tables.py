@@ -14,11 +14,13 @@ from pathlib import Path
 
 from scripts.readme.benchmarks import BENCHMARKS, TABLES
 from scripts.readme.experiments import judged, quality, reproduced
+from scripts.readme.toolkits import toolkits
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/reproduction.md", "docs/training.md")
 PAGES = tuple(ROOT / name for name in DOCUMENTS)
 MARKED = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+COMPARED = re.compile(r"(<!-- toolkits (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 JUDGED = re.compile(r"(<!-- verdict ([\w-]+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 SHORTENED = re.compile(r"(<!-- quality ([\w-]+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 REPRODUCED = re.compile(r"(<!-- reproduction ([\w-]+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -26,6 +28,7 @@ REPRODUCED = re.compile(r"(<!-- reproduction ([\w-]+) ([\w-]+) -->\n).*?(<!-- en
 
 def rewritten(text: str) -> str:
     """Return a page with every table and verdict between its markers regenerated."""
+    text = COMPARED.sub(lambda match: f"{match[1]}{toolkits(match[2])}\n{match[3]}", text)
     text = JUDGED.sub(lambda match: f"{match[1]}{judged(match[2], match[3])}\n{match[4]}", text)
     text = SHORTENED.sub(lambda match: f"{match[1]}{quality(match[2], match[3])}\n{match[4]}", text)
     text = REPRODUCED.sub(

@@ -22,12 +22,12 @@ from scripts.bench import (
     deep_curves,
     grid,
     interleave,
-    peers,
     suite_joint,
     suite_learn,
     suite_scaling,
     suite_speed,
 )
+from scripts.bench.peers import base as peers
 from scripts.readme import benchmarks, tables
 
 SIZES = ["model.width=16", "model.ffn_width=32", "model.heads=2"]
@@ -98,8 +98,7 @@ def test_decoding_of_joint_models_counts_sentences_and_compares_within_rounds(
 def test_decoding_counts_sentences_in_one_process_or_several(
     corpus: PreparedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = {**peers.SIZES, "width": 16, "ffn_width": 32, "heads": 2, "layers": 1}
-    monkeypatch.setattr(peers, "SIZES", small)
+    make_small(monkeypatch)
     assert decode.decode_jtrans(corpus.folder, 2, 5).work(1) == {"sentences": 5}
     both = decode.forked(functools.partial(counted_in, corpus.folder), 2)
     assert [both.work(number) for number in (0, 1)] == [{"sentences": 5}] * 2
@@ -119,6 +118,12 @@ def test_decoding_counts_sentences_in_one_process_or_several(
     assert "| v | 4.0 (1.00) | 8.0 (1.00) |" in text
 
 
+def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the models that are compared small sizes."""
+    for name, value in {"width": 16, "ffn_width": 32, "heads": 2, "layers": 1}.items():
+        monkeypatch.setitem(peers.SIZES, name, value)
+
+
 def counted_in(folder: Path) -> interleave.Task:
     """Return the counting of this worker's share of five sentences, without searching."""
     sources, _ = decode.read_sources(folder, 5)
@@ -131,8 +136,7 @@ def test_decoding_with_ctranslate2_writes_as_many_tokens(
     corpus: PreparedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("ctranslate2")
-    small = {**peers.SIZES, "width": 16, "ffn_width": 32, "heads": 2, "layers": 1}
-    monkeypatch.setattr(peers, "SIZES", small)
+    make_small(monkeypatch)
     for workers in (1, 2):
         task = decode.decode_ctranslate2(
             corpus.folder, 2, 5, compute_type="float32", workers=workers

@@ -1,0 +1,1 @@
+"""Other toolkits on the work of jtrans, for the benchmarks."""
