@@ -21,7 +21,7 @@ from jtrans.cli.options import (
     option_group,
     split_option,
 )
-from jtrans.errors import EXIT_CHECK_FAILED, CorpusError, how_many, lines_of, usage_error
+from jtrans.errors import EXIT_CHECK_FAILED, lines_of, usage_error
 
 if TYPE_CHECKING:
     from jtrans.cli.score_report import ScoreReport
@@ -170,6 +170,7 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
 
 
 def _score_files(options: ScoreOptions) -> ScoreReport:
+    from jtrans.analysis.study.aligned import read_aligned
     from jtrans.cli.score_report import ScoreReport
     from jtrans.evaluation.leftovers import check_plain_text
     from jtrans.evaluation.names import distinct_names
@@ -179,7 +180,7 @@ def _score_files(options: ScoreOptions) -> ScoreReport:
 
     metrics = options.metrics("bleu,chrf,ter")
     hyp, ref = options.hyp or [], options.ref or []
-    texts = _read_aligned([*ref, *([options.src] if options.src else []), *hyp])
+    texts = read_aligned([*ref, *([options.src] if options.src else []), *hyp])
     references, hypotheses = texts[: len(ref)], texts[-len(hyp) :]
     language = None if options.languages is None else split_languages(options.languages)[1]
     target = find_target(language, [*ref, *hyp], [*references, *hypotheses])
@@ -211,29 +212,6 @@ def _split(lines: Sequence[str]) -> list[list[str]]:
     return [[word.decode() for word in line.encode().split()] for line in lines]
 
 
-def _read_aligned(names: Sequence[str]) -> list[list[str]]:
-    """Read files, which must all have as many lines as the first.
-
-    Of lines that `jtrans translate --format jsonl` wrote, the best translations are taken.
-    """
-    from jtrans.corpora.lines import read_line_file
-    from jtrans.decoding.lines.json_lines import best_texts
-
-    texts: list[list[str]] = []
-    for name in names:
-        texts.append(best_texts(read_line_file(Path(name)), name))
-        if not texts[-1]:
-            hint = "name a file with one line per sentence"
-            raise CorpusError(f"{name} is empty", hint=hint, kind="corpus.empty")
-        if len(texts[-1]) != len(texts[0]):
-            raise CorpusError(
-                f"{name} has {how_many(len(texts[-1]), 'line')}, {names[0]} has {len(texts[0]):,}",
-                hint="line n of every file must belong to the same sentence",
-                kind="corpus.line-counts",
-            )
-    return texts
-
-
 def _show(report: ScoreReport, as_json: bool) -> None:
     for warning in report.warnings:
         console.warn(warning)
@@ -253,7 +231,9 @@ def _show(report: ScoreReport, as_json: bool) -> None:
 
 def _score_given(run: Run, decoding: DecodingChoices, options: ScoreOptions, as_json: bool) -> None:
     """Print the log-probability of every given translation and of each of its tokens."""
-    sources, targets = _read_aligned([str(options.src), str(options.force)])
+    from jtrans.analysis.study.aligned import read_aligned
+
+    sources, targets = read_aligned([str(options.src), str(options.force)])
     decoding.check([run])
     from jtrans.decoding.translator import Translator
 

@@ -108,6 +108,8 @@ def find_gold(
         CorpusError: the alignments do not match the split, or are empty.
     """
     if path is None:
+        if study.corpus is None:
+            return None
         path, base = study.corpus.folder / "text" / f"{study.split}.alignments.txt", 0
         if not path.is_file():
             return None

@@ -78,11 +78,11 @@ def label_figures(
     """
     member = study.with_model[0].run_members[0]
     words = member.own_words("source")
-    gold = gold_labels(study.corpus, study.split, member.run.pipeline.source, words)
+    gold = gold_labels(member.corpus, study.split, member.run.pipeline.source, words)
     gold = {kind: lines for kind, lines in gold.items() if any(any(line) for line in lines)}
     if not gold:
         raise CorpusError(
-            f"{study.corpus.folder} has no labels of the source words of {study.split}",
+            f"{member.corpus.folder} has no labels of the source words of {study.split}",
             hint="prepare it with --labels spacy:MODEL or conllu:FILE",
             kind="corpus.no-labels",
         )
@@ -91,7 +91,7 @@ def label_figures(
     if aligned is None and not tagging:
         raise CorpusError(
             "no word alignments, which bring the labels to the words of the reference: neither "
-            f"{study.corpus.folder} nor the attention of a system gives any",
+            f"{member.corpus.folder} nor the attention of a system gives any",
             hint="--gold FILE names alignments, such as those of fast_align",
             kind="corpus.alignment-empty",
         )
@@ -132,7 +132,7 @@ def _of_target(
 ) -> _TargetLabels:
     """Give the words of the reference the labels of the source words they are aligned to."""
     sizes = [len(words) for words in study.with_model[0].run_members[0].own_words("target")]
-    order = [_shown(kind, name) for name in study.corpus.label_names[kind]]
+    order = [_shown(kind, name) for name in study.label_names[kind]]
     names: list[list[str | None]] = []
     for size, labels, links in zip(sizes, source, alignments, strict=True):
         target_labels: list[str | None] = [None] * size
@@ -255,7 +255,7 @@ def _tagging(study: Study) -> list[Figure | Table]:
 def _tagging_figure(study: Study, pairs: Mapping[Member, TaggedWords], kind: str) -> Figure:
     count = span_counts if kind == NER else label_counts
     tagged = [s for s in study.with_model if all(kind in pairs[m] for m in s.run_members)]
-    order = study.corpus.label_names[kind]
+    order = study.label_names[kind]
     gold, _ = pairs[tagged[0].run_members[0]][kind]
     present = {label for line in gold for label in line if label}
     names = entity_types(order) if kind == NER else [name for name in order if name in present]

@@ -34,7 +34,7 @@ def frequency_figures(
         CorpusError: the runs have different target tokens, but accuracy is requested.
     """
     figures: list[Figure | Table] = []
-    if with_accuracy:
+    if with_accuracy and study.with_model:
         study.require_same_tokens("accuracies by training frequency")
         figures.append(_accuracy(study, binning))
     return [*figures, _f_measure(study, binning)]

@@ -111,16 +111,22 @@ def _sections(study: Study, progress: Progress) -> tuple[list[ReportSection], li
     progress.say("Figures", "by length, position and training frequency")
     sections.append(ReportSection("length", "By length", length_figures(study)))
     same_tokens = not study.different_tokens
-    if same_tokens:
+    if same_tokens and study.with_model:
         sections.append(ReportSection("position", "By position", position_figures(study)))
-    else:
+    elif study.with_model:
         warnings.append(
             f"Teacher-forced accuracy is left out: {', '.join(study.different_tokens)} and "
             f"{study.runs[0].name} have different target tokens."
         )
-    frequency = frequency_figures(study, with_accuracy=same_tokens)
-    sections.append(ReportSection("frequency", "By training frequency", frequency))
-    if study.corpus.label_names:
+    if study.with_model or study.training is not None:
+        frequency = frequency_figures(study, with_accuracy=same_tokens)
+        sections.append(ReportSection("frequency", "By training frequency", frequency))
+    else:
+        warnings.append(
+            "Quality by training frequency is left out: --train FILE names the target side of the "
+            "text that the systems were trained on."
+        )
+    if study.label_names:
         try:
             title = "By part of speech and entity"
             sections.append(ReportSection("labels", title, label_figures(study)))

@@ -97,6 +97,8 @@ class ExploredSentence:
 
 def explored_sentences(study: Study, lines: Sequence[int]) -> list[ExploredSentence]:
     """Return the attention of the first lines of suitable length, as many as fit a page."""
+    if not study.with_model:
+        return []
     lines = _short_lines(study, lines)
     explained = [explain_lines(s.run_members[0], lines) for s in study.with_model]
     result: list[ExploredSentence] = []

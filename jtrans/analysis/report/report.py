@@ -64,7 +64,7 @@ def write_report(study: Study, folder: Path, progress: Progress) -> tuple[Path, 
 
 def page(data: ReportData) -> str:
     """Return the page as HTML."""
-    languages = data.study.corpus.languages
+    languages = data.study.languages
     explored = [(s.name, s.index) for s in data.systems if s.kind is not None]
     return render(
         "report.html",
@@ -155,7 +155,7 @@ def as_json(data: ReportData) -> dict[str, Any]:
     """Return the numbers of a report as plain values."""
     return {
         "analysis": "report",
-        "corpus": data.study.corpus.name,
+        "corpus": None if data.study.corpus is None else data.study.corpus.name,
         "split": data.study.split,
         "sentences": len(data.study),
         "references": len(data.study.text.references),

@@ -71,8 +71,11 @@ class ReportScores:
 def report_scores(study: Study, progress: Progress) -> ReportScores:
     """Return every system's scores in every metric, against all references of the split.
 
-    They are read from the result cache of the first run if possible.
+    They are read from the result cache of the first run if possible, and computed without runs.
     """
+    if not study.with_model:
+        progress.say("Scoring", f"{how_many(len(study), 'sentence')} of {study.split}")
+        return ReportScores.of(score_subjects(study))
     translations = [
         [subject.name, *(member.hypotheses for member in subject.members)]
         for subject in study.subjects

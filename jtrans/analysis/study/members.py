@@ -63,6 +63,26 @@ class SplitText:
         return f" Of the {number} references of a sentence, the first." if number > 1 else ""
 
 
+@dataclass(frozen=True)
+class TextFiles:
+    """A test set and translations of it in files, line by line, without any run."""
+
+    source: Path
+    references: Sequence[Path]  # at least one
+    hypotheses: Sequence[Path]  # at least one
+    train: Path | None = None  # the target side of a training text
+    languages: str | None = None  # such as ``de-en``; None: by names and scripts of the files
+
+    def as_options(self) -> list[str]:
+        """Return the files as options of the command line."""
+        options = [("--hyp", path) for path in self.hypotheses]
+        options += [("--ref", path) for path in self.references]
+        options += [("--src", self.source)]
+        options += [("--train", self.train)] if self.train else []
+        words = [word for name, path in options for word in (name, path.as_posix())]
+        return [*words, "--languages", self.languages] if self.languages else words
+
+
 @dataclass(eq=False, repr=False)
 class Member:
     """One run.

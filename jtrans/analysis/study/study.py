@@ -7,13 +7,13 @@ are one *subject*: a system with one line in a figure.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from jtrans.analysis.study.members import FileMember, Member, SplitText
+from jtrans.analysis.study.members import FileMember, Member, SplitText, TextFiles
 from jtrans.analysis.study.teacher_forcing import TeacherForcedSplit
-from jtrans.analysis.study.words import StudyWords
+from jtrans.analysis.study.words import StudyWords, TrainingWords
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CorpusError
 from jtrans.evaluation.bootstrap import Bootstrap
@@ -68,9 +68,11 @@ class Study:
 
     subjects: list[Subject]  # in the order the user gave
     text: SplitText
-    corpus: PreparedCorpus  # of the first run
+    corpus: PreparedCorpus | None  # of the first run; None without runs
     words: StudyWords  # how lines are split into words, and whether case counts
     warnings: list[str]  # caveats for the reader
+    files: TextFiles | None = None  # in place of runs and a corpus
+    training: TrainingWords | None = None  # without runs, if a training text is known
 
     def __post_init__(self) -> None:
         self.split = self.text.split
@@ -103,19 +105,40 @@ class Study:
         return self.words.lowercase
 
     @property
+    def languages(self) -> tuple[str, str]:
+        """The languages of the source and of the hypotheses."""
+        return self.words.source.language, self.words.target.language
+
+    @property
     def target_language(self) -> str:
         """The language of the hypotheses."""
-        return self.corpus.languages[1]
+        return self.languages[1]
+
+    @property
+    def place(self) -> str:
+        """Where the text is from: corpus and split, or the file of the first reference."""
+        if self.corpus is not None:
+            return f"{self.corpus.name} {self.split}"
+        return "" if self.files is None else self.files.references[0].name
+
+    @property
+    def label_names(self) -> Mapping[str, Sequence[str]]:
+        """The labels of source words by kind; empty if the text has none."""
+        return {} if self.corpus is None else self.corpus.label_names
 
     @cached_property
     def different_tokens(self) -> list[str]:
         """The runs whose target tokens are not those of the first run."""
-        first, *others = self.runs
-        expected = _target_digest(first)
-        return [run.name for run in others if _target_digest(run) != expected]
+        digests = [_target_digest(run) for run in self.runs]
+        pairs = zip(self.runs, digests, strict=True)
+        return [run.name for run, digest in pairs if digest != digests[0]]
 
     def require_same_tokens(self, measurement: str) -> None:
-        """Raise a CorpusError if the runs have different target tokens."""
+        """Raise a CorpusError if the runs have different target tokens.
+
+        Args:
+            measurement: what cannot be compared then.
+        """
         if self.different_tokens:
             raise CorpusError(
                 f"{measurement} cannot be compared: {', '.join(self.different_tokens)} and "

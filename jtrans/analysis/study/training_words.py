@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from jtrans.analysis.study.study import Study
-from jtrans.analysis.study.words import StudyWords
+from jtrans.analysis.study.words import TrainingWords
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import usage_error
 from jtrans.runs import Run
 from jtrans.text.bpe import MARK
 from jtrans.text.vocabulary import SPECIALS, UNK
@@ -23,21 +23,22 @@ BY_VOCABULARY = (
 )
 
 
-@dataclass(frozen=True)
-class TrainingWords:
-    """The counts of the target words of a training text."""
-
-    corpus: str  # the name of the prepared corpus
-    words: StudyWords  # how lines are split into the words that are counted
-    counts: Counter[str]
-    note: str = ""  # a sentence for the notes of figures; often empty
-
-
 def training_words_of(study: Study) -> TrainingWords:
     """Return the word counts of a text that a run was trained on, for any order of the runs alike.
 
-    Texts segmented into the words of the study are preferred, then the largest text.
+    Texts segmented into the words of the study are preferred, then the largest text. Without runs,
+    they are those of the file of training text.
+
+    Raises:
+        ConfigError: no training text is known.
     """
+    if study.training is not None:
+        return study.training
+    if not study.runs:
+        raise usage_error(
+            "no training text to count words in",
+            "--train FILE names the target side of the text that the systems were trained on",
+        )
 
     def rank(run: Run) -> tuple[bool, bool, int, str, str]:
         train, side = _train(run), run.pipeline.target
@@ -55,6 +56,7 @@ def training_words_of(study: Study) -> TrainingWords:
         corpus = _training_corpus(run)
         if corpus is None:
             corpus = study.corpus
+            assert corpus is not None  # there are runs
             note += f" The training data of {run.name} were not found."
         name, side, counts = corpus.name, corpus.pipeline.target, corpus.word_counts("target")
         if counts is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -57,6 +58,16 @@ class StudyWords:
         if self.is_mixed:
             note += f" The systems' words differ: all lines are split by {self.target.segmenter}."
         return note
+
+
+@dataclass(frozen=True)
+class TrainingWords:
+    """The counts of the target words of a training text."""
+
+    corpus: str  # the name of the prepared corpus
+    words: StudyWords  # how lines are split into the words that are counted
+    counts: Counter[str]
+    note: str = ""  # a sentence for the notes of figures; often empty
 
 
 def is_same_words(side: TextSide, other: TextSide) -> bool:

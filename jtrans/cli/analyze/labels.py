@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jtrans.cli.analyze.options import GOLD_BASE, GOLD_FORMATS, OutputOptions, StudyOptions
+from jtrans.cli.analyze.options import (
+    GOLD_BASE,
+    GOLD_FORMATS,
+    TEXT_FILES,
+    OutputOptions,
+    StudyOptions,
+)
 from jtrans.cli.analyze.show import show
 from jtrans.cli.options import grouped, option
 
 
-@grouped()
+@grouped(without=TEXT_FILES)
 def labels(
     study: StudyOptions,
     *,

@@ -22,15 +22,16 @@ from jtrans.cli.options import (
     option_group,
     split_option,
 )
-from jtrans.errors import ConfigError
+from jtrans.errors import ConfigError, usage_error
 
 if TYPE_CHECKING:
     from jtrans.analysis.figures.bins import Binning
     from jtrans.analysis.study.study import Study
 
-OUTPUT = "Output"
+OUTPUT, FILES = "Output", "Files, without a run"
 # for commands that do not translate
-TRANSLATING = ("hyp", "as_is", "beam", "batch_tokens", "lowercase")
+TEXT_FILES = ("ref", "src", "train", "languages")
+TRANSLATING = ("hyp", "as_is", "beam", "batch_tokens", "lowercase", *TEXT_FILES)
 
 
 def out_option(shown: str) -> Any:
@@ -50,7 +51,9 @@ GOLD_BASE = option("Number of the first word in it.", "0|1", "0 for Pharaoh, els
 class StudyOptions:
     """The systems to analyse, the text, and how their models are run."""
 
-    runs: list[str] = argument("RUN", "Runs; runs that differ only by seed count as one system.")
+    runs: list[str] | None = argument(
+        "RUN", "Runs; runs that differ only by seed count as one system.", default=None
+    )
     split: str = split_option()
     data: Path | None = data_option()
     hyp: list[Path] | None = option(
@@ -58,6 +61,16 @@ class StudyOptions:
         "FILE",
     )
     as_is: bool = flag("--as-is", "Take BPE pieces and escaped characters of --hyp as they are.")
+    ref: list[Path] | None = option(
+        "References of --hyp; may repeat, for several of each sentence.", "FILE", panel=FILES
+    )
+    src: Path | None = option("The source text.", "FILE", panel=FILES)
+    train: Path | None = option(
+        "Target side of a training text, to count words in.", "FILE", panel=FILES
+    )
+    languages: str | None = option(
+        "Languages of the files.", "SOURCE-TARGET", "by their names", FILES
+    )
     lowercase: bool | None = flag(
         "--lowercase/--cased",
         "Compare words and scores without case.",
@@ -73,8 +86,44 @@ class StudyOptions:
         """Load the study; models are loaded only when they are needed.
 
         Raises:
-            ConfigError: the results could not be written.
+            ConfigError: options that cannot be combined, or the results could not be written.
         """
+        study = self._of_files() if self.ref else self._of_runs()
+        folder = output.folder(study)
+        existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+        if not os.access(existing, os.W_OK):
+            message = f"no permission to write {folder}"
+            raise ConfigError(message, hint="--out DIR names another folder", kind="disk.read-only")
+        return study
+
+    def _of_files(self) -> Study:
+        from jtrans.analysis.study.load_files import load_file_study
+        from jtrans.analysis.study.members import TextFiles
+
+        if self.runs:
+            raise usage_error(
+                "--ref has no effect on runs: they translate a split of a prepared corpus",
+                "leave it out; or translate the source (jtrans translate RUN --output FILE) and "
+                "name the translations by --hyp in place of the run",
+            )
+        if not self.hyp or self.src is None:
+            raise usage_error(
+                f"--ref without {'--src' if self.hyp else '--hyp'}",
+                "--hyp A --hyp B --ref REFERENCE --src SOURCE",
+            )
+        for name in ("split", "data", "checkpoint", "beam", "batch_tokens", "device", "precision"):
+            if getattr(self, name) != getattr(type(self), name):
+                raise usage_error(
+                    f"--{name.replace('_', '-')} has no effect on files", "leave it out"
+                )
+        return load_file_study(
+            TextFiles(self.src, self.ref or [], self.hyp, self.train, self.languages),
+            lowercase=bool(self.lowercase),
+            as_is=self.as_is,
+            progress=console.TerminalProgress(),
+        )
+
+    def _of_runs(self) -> Study:
         from jtrans.analysis.study.load import load_study
         from jtrans.runs import find_run
 
@@ -85,7 +134,19 @@ class StudyOptions:
             device=self.device,
             precision=self.precision,
         )
-        study = load_study(
+        for name in TEXT_FILES:
+            if getattr(self, name) is not None:
+                raise usage_error(
+                    f"--{name} has no effect without --ref",
+                    "--hyp A --hyp B --ref REFERENCE --src SOURCE analyses files without a run",
+                )
+        if not self.runs:
+            raise usage_error(
+                "nothing to analyse",
+                "name a run; length, frequency, compare and report also take files: "
+                "--hyp A --hyp B --ref REFERENCE --src SOURCE",
+            )
+        return load_study(
             [find_run(name) for name in self.runs],
             self.split,
             decoding.choices(),
@@ -95,12 +156,6 @@ class StudyOptions:
             as_is=self.as_is,
             progress=console.TerminalProgress(),
         )
-        folder = output.folder(study)
-        existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-        if not os.access(existing, os.W_OK):
-            message = f"no permission to write {folder}"
-            raise ConfigError(message, hint="--out DIR names another folder", kind="disk.read-only")
-        return study
 
 
 @option_group
@@ -129,9 +184,11 @@ class BinOptions:
 class OutputOptions:
     """The destination of the results of an analysis."""
 
-    out: Path | None = out_option("reports/ of the first run")
+    out: Path | None = out_option("reports/ of the first run, or here")
     as_json: bool = JSON
 
     def folder(self, study: Study) -> Path:
         """Return the folder for the files."""
-        return self.out or study.runs[0].reports_folder
+        if self.out is not None:
+            return self.out
+        return study.runs[0].reports_folder if study.runs else Path("reports")

@@ -55,6 +55,8 @@ def _print(data: ReportData, page: Path) -> None:
         parameters += f" + {system.frozen:,} frozen" if system.frozen else ""
         rows.append([system.name, *cells, parameters])
     columns = ["system", *(TITLES[metric] for metric in ALL_METRICS), "parameters"]
+    if not data.study.with_model:
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
     console.print_table(columns, rows, right=columns[1:])
     for verdict in verdicts(data):
         print(verdict)

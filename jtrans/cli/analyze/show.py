@@ -58,8 +58,10 @@ def show(
     for number, item in enumerate(items):
         print_item(item, first=number == 0)
     console.say("Written", f"{len(files)} files in {folder}")
-    names = shlex.join(run.folder.as_posix() for run in study.runs)
-    console.next_step(f"jtrans analyze report {names}")
+    names = [run.folder.as_posix() for run in study.runs]
+    if study.files is not None:
+        names = [*study.files.as_options(), *(["--lowercase"] if study.lowercase else [])]
+    console.next_step(f"jtrans analyze report {shlex.join(names)}")
 
 
 def print_item(item: Figure | Table, *, first: bool) -> None:

@@ -1,0 +1,33 @@
+"""Files of which line n belongs to sentence n."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jtrans.corpora.lines import read_line_file
+from jtrans.decoding.lines.json_lines import best_texts
+from jtrans.errors import CorpusError, how_many
+
+
+def read_aligned(names: Sequence[str]) -> list[list[str]]:
+    """Read files, which must all have as many lines as the first.
+
+    Of lines that `jtrans translate --format jsonl` wrote, the best translations are taken.
+
+    Raises:
+        CorpusError: a file cannot be read, is empty, or has another number of lines.
+    """
+    texts: list[list[str]] = []
+    for name in names:
+        texts.append(best_texts(list(read_line_file(Path(name))), name))
+        if not texts[-1]:
+            hint = "name a file with one line per sentence"
+            raise CorpusError(f"{name} is empty", hint=hint, kind="corpus.empty")
+        if len(texts[-1]) != len(texts[0]):
+            raise CorpusError(
+                f"{name} has {how_many(len(texts[-1]), 'line')}, {names[0]} has {len(texts[0]):,}",
+                hint="line n of every file must belong to the same sentence",
+                kind="corpus.line-counts",
+            )
+    return texts

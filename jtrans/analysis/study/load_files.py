@@ -1,0 +1,89 @@
+"""Build a study from files alone: translations by any tool, and the text they translate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from jtrans.analysis.study.aligned import read_aligned
+from jtrans.analysis.study.load import system_names
+from jtrans.analysis.study.members import FileMember, SplitText, TextFiles
+from jtrans.analysis.study.study import Study, Subject
+from jtrans.analysis.study.words import StudyWords, TrainingWords
+from jtrans.corpora.lines import read_line_file
+from jtrans.evaluation.leftovers import check_plain_text
+from jtrans.evaluation.target import find_target
+from jtrans.progress import Progress, Silent
+from jtrans.text.language import split_languages
+from jtrans.text.pipeline import TextSide
+
+LINES_BETWEEN_REPORTS = 10_000
+
+
+def load_file_study(
+    files: TextFiles, *, lowercase: bool = False, as_is: bool = False, progress: Progress = Silent()
+) -> Study:
+    """Gather translations of a test set for analysis, without any model.
+
+    Words are those of the default segmenter of each language.
+
+    Args:
+        files: the test set, the translations and perhaps a training text.
+        lowercase: compare words and scores without case.
+        as_is: take files with subword pieces or escaped characters as they are.
+        progress: receives the progress of counting the words of the training text.
+
+    Raises:
+        JtransError: a file that cannot be read, is no plain text or has another number of lines,
+            one given twice, or a language that the names of the files do not tell.
+    """
+    names = system_names([], files.hypotheses)
+    paths = [files.source, *files.references, *files.hypotheses]
+    source, *others = read_aligned([str(path) for path in paths])
+    references = others[: len(files.references)]
+    warnings = []
+    languages = split_languages(files.languages) if files.languages else (None, None)
+    from_language = find_target(languages[0], [str(files.source)], [source])
+    into_language = find_target(languages[1], [str(path) for path in paths[1:]], others)
+    if into_language.warning is not None:
+        warnings.append(into_language.warning)
+    if not as_is:
+        checked = [
+            check_plain_text(str(path), lines)
+            for path, lines in zip(files.references, references, strict=True)
+        ]
+        checked += [
+            check_plain_text(str(path), lines, references)
+            for path, lines in zip(files.hypotheses, others[len(references) :], strict=True)
+        ]
+        warnings += filter(None, checked)
+    words = StudyWords(
+        TextSide(from_language.language), TextSide(into_language.language), lowercase
+    )
+    split = files.references[0].name.partition(".")[0] or files.references[0].name
+    text = SplitText(
+        split,
+        source,
+        references[0],
+        [words.source.segment(line) for line in source],
+        [words.split(line) for line in references[0]],
+        [(lines, [words.split(line) for line in lines]) for lines in references[1:]],
+    )
+    subjects = [
+        Subject(name, [FileMember(name, path, text, words)], index)
+        for index, (name, path) in enumerate(zip(names, files.hypotheses, strict=True))
+    ]
+    training = None if files.train is None else _count_words(files.train, words, progress)
+    return Study(subjects, text, None, words, warnings, files, training)
+
+
+def _count_words(path: Path, words: StudyWords, progress: Progress) -> TrainingWords:
+    """Count the words of a training text."""
+    lines = read_line_file(path)
+    counts = Counter[str]()
+    for number, line in enumerate(lines):
+        if number % LINES_BETWEEN_REPORTS == 0:
+            progress.advance("Counting words", number, len(lines))
+        counts.update(words.split(line))
+    progress.advance("Counting words", len(lines), len(lines))
+    return TrainingWords(path.name, words, counts)

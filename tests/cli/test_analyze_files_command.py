@@ -1,0 +1,122 @@
+"""`jtrans analyze` on files of translations, without any run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from plugins.command_line import Jtrans
+from plugins.random_runs import RunOn
+
+from jtrans.data.prepared import PreparedCorpus
+
+LINES = ["the cat sees a dog .", "a bird .", "the old man reads the book to a child ."]
+WORSE = ["the cat sees dog .", "a bird .", "an old man reads a book to the child ."]
+FILES = ("--hyp", "a.en", "--hyp", "b.en", "--ref", "test.en", "--src", "test.de")
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path) -> None:
+    """A test set of three sentences, a perfect system, a worse one, and a training text."""
+    source = ["die Katze sieht einen Hund .", "ein Vogel .", "der alte Mann liest ."]
+    for name, lines in {
+        "test.de": source,
+        "test.en": LINES,
+        "a.en": LINES,
+        "b.en": WORSE,
+        "train.en": ["the cat .", "the dog and the bird ."],
+    }.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_figures_of_files_are_written_here(jtrans: Jtrans, tmp_path: Path) -> None:
+    result = jtrans("analyze", "length", *FILES)
+    assert result.code == 0
+    assert (tmp_path / "reports" / "test.length-bleu.svg").is_file()
+    assert f"Next: jtrans analyze report {' '.join(FILES)}" in result.err
+    content = json.loads(jtrans("analyze", "length", *FILES, "--json").out)
+    [ratio, _, bleu] = content["results"]
+    assert bleu["counts"][0] == 3
+    assert bleu["series"][0]["values"][0] == pytest.approx(100.0)
+    assert bleu["series"][1]["values"][0] < 100.0
+    assert ratio["series"][1]["values"][0] == pytest.approx(18 / 19)
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_words_are_counted_in_the_training_text(jtrans: Jtrans) -> None:
+    arguments = ("analyze", "frequency", *FILES, "--json")
+    [figure] = json.loads(jtrans(*arguments, "--train", "train.en").out)["results"]
+    counts = dict(zip(figure["bins"], figure["counts"], strict=True))
+    # 3 x the; 4 x . in two lines; once cat, dog and bird
+    assert (counts["1"], counts["2"], counts["3"]) == (3, 3, 3)
+    refused = jtrans("analyze", "frequency", *FILES)
+    assert refused.code == 2
+    assert "hint: --train FILE" in refused.err
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_systems_are_compared_and_reported(jtrans: Jtrans, tmp_path: Path) -> None:
+    compared = jtrans("analyze", "compare", *FILES)
+    assert compared.code == 0
+    assert "the cat sees dog ." in compared.out
+    report = jtrans("analyze", "report", *FILES, "--out", "out")
+    assert report.code == 0
+    assert "training frequency is left out" in report.err
+    page = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "a.en vs b.en" in page and "test.en: 3 sentences" in page
+    assert 'id="position"' not in page and "tokens/s</th>" not in page
+    whole = jtrans("analyze", "report", *FILES, "--train", "train.en", "--json")
+    names = [item["name"] for item in json.loads(whole.out)["results"]]
+    assert "frequency-f-measure" in names and "position" not in names
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_a_file_has_the_same_numbers_with_and_without_a_run(
+    jtrans: Jtrans, corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
+) -> None:
+    references = corpus.references("test")[0]
+    for name, lines in {
+        "given.en": [line.partition(" ")[2] or line for line in references],
+        "reference.en": references,
+        "source.de": corpus.raw_lines("test", "source"),
+    }.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    run = run_on(corpus, "one").folder
+    beside = jtrans("analyze", "length", run, "--hyp", "given.en", "--json")
+    given = ("--hyp", "given.en", "--ref", "reference.en", "--src", "source.de")
+    alone = jtrans("analyze", "length", *given, "--json")
+    for with_run, without in zip(
+        json.loads(beside.out)["results"], json.loads(alone.out)["results"], strict=True
+    ):
+        assert without["series"][0]["values"] == with_run["series"][1]["values"]
+        assert without["series"][0]["low"] == with_run["series"][1]["low"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["length", "--hyp", "a.en"], "nothing to analyse"),
+        (["length", "--hyp", "a.en", "--ref", "test.en"], "--ref without --src"),
+        (["length", "--ref", "test.en", "--src", "test.de"], "--ref without --hyp"),
+        (["length", "--hyp", "a.en", "--src", "test.de"], "--src has no effect without --ref"),
+        (["length", "run", *FILES], "--ref has no effect on runs"),
+        (["length", *FILES, "--beam", "3"], "--beam has no effect on files"),
+        (["length", *FILES, "--hyp", "short.en"], "short.en has 1 line, test.de has 3"),
+        (["length", *FILES, "--hyp", "none.en"], "no such file: none.en"),
+        (["compare", *FILES[2:]], "only one system"),
+        (["frequency", *FILES, "--train", "none.en"], "no such file: none.en"),
+        (["position"], "nothing to analyse"),
+        (["labels", "--hyp", "a.en"], "nothing to analyse"),
+    ],
+)
+def test_what_cannot_be_analysed_is_refused(
+    jtrans: Jtrans, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    (tmp_path / "short.en").write_text("a bird .\n", "utf-8")
+    result = jtrans("analyze", *arguments)
+    assert result.code == 2
+    assert message in result.err
+    assert "hint: " in result.err
+    assert not (tmp_path / "reports").exists()
