@@ -102,6 +102,7 @@ def test_a_file_has_the_same_numbers_with_and_without_a_run(
         (["length", "--ref", "test.en", "--src", "test.de"], "--ref without --hyp"),
         (["length", "--hyp", "a.en", "--src", "test.de"], "--src has no effect without --ref"),
         (["length", "run", *FILES], "--ref has no effect on runs"),
+        (["length", *FILES[:2], "b.en", *FILES[4:]], "b.en is a file, not a run"),
         (["length", *FILES, "--beam", "3"], "--beam has no effect on files"),
         (["length", *FILES, "--hyp", "short.en"], "short.en has 1 line, test.de has 3"),
         (["length", *FILES, "--hyp", "none.en"], "no such file: none.en"),

@@ -72,6 +72,8 @@ def compare(
     jtrans analyze compare runs/base runs/fast
 
     jtrans analyze compare runs/fast --hyp other.en --top 5
+
+    jtrans analyze compare --hyp a.en --hyp b.en --ref test.en --src test.de
     """
     from jtrans.analysis.figures.compare import compare_tables
 

@@ -57,7 +57,8 @@ class StudyOptions:
     split: str = split_option()
     data: Path | None = data_option()
     hyp: list[Path] | None = option(
-        "Other translations of the split, or JSON lines of jtrans translate; may repeat.",
+        "Other translations of the split, or of --src; or JSON lines of jtrans translate; may "
+        "repeat.",
         "FILE",
     )
     as_is: bool = flag("--as-is", "Take BPE pieces and escaped characters of --hyp as they are.")
@@ -100,6 +101,10 @@ class StudyOptions:
         from jtrans.analysis.study.load_files import load_file_study
         from jtrans.analysis.study.members import TextFiles
 
+        if file := next((name for name in self.runs or [] if Path(name).is_file()), None):
+            raise usage_error(
+                f"{file} is a file, not a run", f"--hyp before each file: --hyp {file}"
+            )
         if self.runs:
             raise usage_error(
                 "--ref has no effect on runs: they translate a split of a prepared corpus",

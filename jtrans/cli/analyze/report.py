@@ -29,6 +29,8 @@ def report(
     jtrans analyze report runs/base runs/fast --open
 
     jtrans analyze report @last --split valid --out report
+
+    jtrans analyze report --hyp a.en --hyp b.en --ref test.en --src test.de
     """
     from jtrans.analysis.report.report import as_json, write_report
 
