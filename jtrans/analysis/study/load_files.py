@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from jtrans.analysis.study.aligned import read_aligned
@@ -38,27 +39,17 @@ def load_file_study(
             one given twice, or a language that the names of the files do not tell.
     """
     names = system_names([], files.hypotheses)
-    paths = [files.source, *files.references, *files.hypotheses]
-    source, *others = read_aligned([str(path) for path in paths])
+    paths = [str(path) for path in (files.source, *files.references, *files.hypotheses)]
+    source, *others = read_aligned(paths)
     references = others[: len(files.references)]
-    warnings = []
-    languages = split_languages(files.languages) if files.languages else (None, None)
-    from_language = find_target(languages[0], [str(files.source)], [source])
-    into_language = find_target(languages[1], [str(path) for path in paths[1:]], others)
-    if into_language.warning is not None:
-        warnings.append(into_language.warning)
-    if not as_is:
-        checked = [
-            check_plain_text(str(path), lines)
-            for path, lines in zip(files.references, references, strict=True)
+    words, warning = _words_of(files.languages, paths, [source, *others], lowercase)
+    warnings = (
+        []
+        if as_is
+        else [
+            check_plain_text(path, lines, () if number < len(references) else references)
+            for number, (path, lines) in enumerate(zip(paths[1:], others, strict=True))
         ]
-        checked += [
-            check_plain_text(str(path), lines, references)
-            for path, lines in zip(files.hypotheses, others[len(references) :], strict=True)
-        ]
-        warnings += filter(None, checked)
-    words = StudyWords(
-        TextSide(from_language.language), TextSide(into_language.language), lowercase
     )
     split = files.references[0].name.partition(".")[0] or files.references[0].name
     text = SplitText(
@@ -74,7 +65,27 @@ def load_file_study(
         for index, (name, path) in enumerate(zip(names, files.hypotheses, strict=True))
     ]
     training = None if files.train is None else _count_words(files.train, words, progress)
-    return Study(subjects, text, None, words, warnings, files, training)
+    return Study(
+        subjects, text, None, words, [*filter(None, [warning, *warnings])], files, training
+    )
+
+
+def _words_of(
+    languages: str | None, paths: Sequence[str], texts: Sequence[Sequence[str]], lowercase: bool
+) -> tuple[StudyWords, str | None]:
+    """Return the words of both languages, and a warning if files contradict the target's.
+
+    Args:
+        languages: such as ``de-en``; None: by names and scripts.
+        paths: of the source, then of all files in the target language.
+        texts: the lines of each.
+        lowercase: compare words without case.
+    """
+    given = split_languages(languages) if languages else (None, None)
+    source = find_target(given[0], paths[:1], texts[:1])
+    target = find_target(given[1], paths[1:], texts[1:])
+    words = StudyWords(TextSide(source.language), TextSide(target.language), lowercase)
+    return words, target.warning
 
 
 def _count_words(path: Path, words: StudyWords, progress: Progress) -> TrainingWords:
