@@ -9,13 +9,14 @@ from jtrans.cli import console
 from jtrans.cli.options import JSON, argument, option
 from jtrans.errors import ConfigError, name_hint
 
-_FORMATS = ("reformer-fairseq",)
+_FORMATS = ("reformer-fairseq", "fairseq")
 
 
 def import_(
     checkpoint: Path = argument("CHECKPOINT", "The file, such as checkpoint_best.pt."),
     source_format: str = option(
-        "reformer-fairseq: the original Reformer code, a fork of fairseq 0.6.",
+        "reformer-fairseq: the original Reformer code, a fork of fairseq 0.6; fairseq: a "
+        "Transformer of fairseq 0.7 to 0.12.",
         "FORMAT",
         default=...,
         names=["--from"],
@@ -37,6 +38,9 @@ def import_(
 
     jtrans import best.pt --from reformer-fairseq --source-dict dict.de.txt \
       --target-dict dict.en.txt --run runs/original --bpe-codes code
+
+    jtrans import checkpoint_best.pt --from fairseq --source-dict dict.de.txt \
+      --target-dict dict.en.txt --run runs/fairseq --bpe-codes code
     """
     if source_format not in _FORMATS:
         raise ConfigError(
@@ -50,6 +54,7 @@ def import_(
 
     imported = import_checkpoint(
         checkpoint,
+        program=source_format,
         source_dict=source_dict,
         target_dict=target_dict,
         run_folder=run,

@@ -1,4 +1,4 @@
-"""Checkpoints of the original Reformer code (a fork of fairseq 0.6), as runs.
+"""Checkpoints of the original Reformer code (a fork of fairseq 0.6) and of fairseq, as runs.
 
     checkpoint  {"args": Namespace, "model": {name: tensor}, ...}   by torch.save
     dictionaries, one per side                                      text
@@ -6,7 +6,8 @@
       -> a run that translates and scores like any other
 
 The models compute the same functions. Only the names, the order of four special tokens and the
-first position (2 instead of 0, set by `position_offset`) differ.
+first position (2 instead of 0, set by `position_offset`) differ. Those of later versions of fairseq
+are renamed first (`fairseq_transformer.py`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from torch import Tensor
 from jtrans.config import Config, build_config
 from jtrans.errors import CheckpointError
 from jtrans.exchange.fairseq_dictionary import read_dictionary, reorder_rows
+from jtrans.exchange.fairseq_transformer import IGNORED, transformer_parts
 from jtrans.exchange.foreign_tensors import as_float32, plain_tensors
 from jtrans.exchange.reformer_settings import SavedArguments, check_shape, model_values
 from jtrans.exchange.torch_file import load_torch_file
@@ -60,22 +62,22 @@ _SOURCE_ROWS = "encoder.embed_tokens.weight"
 _TARGET_ROWS = "decoder.embed_tokens.weight"
 _OUTPUT_ROWS = "decoder.embed_out"
 MOST_UPDATES = 10**9
-# Buffers that hold no learned parameters.
-_IGNORED = ("version", "embed_positions._float_tensor", "embed_positions.weights")
 
 
 def import_checkpoint(
     checkpoint: Path,
     *,
+    program: str = "reformer-fairseq",
     source_dict: Path,
     target_dict: Path,
     run_folder: Path,
     bpe_codes: Path | None = None,
 ) -> Run:
-    """Turn a checkpoint of the original code into a run, and return it.
+    """Turn a checkpoint of fairseq or of the original code into a run, and return it.
 
     Args:
         checkpoint: the file, such as checkpoint_best.pt.
+        program: which one wrote it, of `PROGRAMS`.
         source_dict: dictionary of the source side, such as dict.de.txt.
         target_dict: dictionary of the target side.
         run_folder: the folder of the new run; must not exist yet.
@@ -92,7 +94,7 @@ def import_checkpoint(
             kind="run.exists",
         )
     content = load_torch_file(checkpoint)
-    arguments, tensors = _parts(content, str(checkpoint))
+    arguments, tensors = PROGRAMS[program](content, str(checkpoint))
     vocabularies = read_dictionary(source_dict), read_dictionary(target_dict)
     pipeline = TextPipeline.whitespace(
         arguments.text("source_lang", "source"),
@@ -110,7 +112,7 @@ def import_checkpoint(
     model.load_state_dict(state)
     info = {
         "imported": {
-            "from": "reformer-fairseq",
+            "from": program,
             "file": checkpoint.name,
             "arch": arguments.text("arch", "unknown"),
         },
@@ -131,11 +133,16 @@ def _parts(content: Mapping[str, Any], where: str) -> tuple[SavedArguments, dict
     args, model = content.get("args"), content.get("model")
     if not isinstance(args, argparse.Namespace) or not isinstance(model, Mapping):
         raise CheckpointError(
-            "not a fairseq checkpoint: it has no arguments (args) and weights (model)",
+            "not a checkpoint of fairseq 0.6: it has no arguments (args) and weights (model)",
             where=where,
+            hint="later versions of fairseq: --from fairseq" if "cfg" in content else None,
             kind="checkpoint.format",
         )
-    return SavedArguments(args, where), plain_tensors(model, _IGNORED, where)
+    return SavedArguments(args, where), plain_tensors(model, IGNORED, where)
+
+
+# what reads the arguments and the tensors of a checkpoint, by the program that wrote it
+PROGRAMS = {"reformer-fairseq": _parts, "fairseq": transformer_parts}
 
 
 def _check_dictionaries(

@@ -140,7 +140,7 @@ def _explain(path: Path, error: BaseException) -> CheckpointError:
                     hint="only if you trust the file: reduce it to what is needed, in the program "
                     'that wrote it: python -c "import torch; '
                     f"c = torch.load('{path.name}', weights_only=False); "
-                    "torch.save({'args': c['args'], 'model': c['model']}, 'clean.pt')\"",
+                    "torch.save({k: c.get(k) for k in ('args', 'cfg', 'model')}, 'clean.pt')\"",
                     kind="checkpoint.foreign-object",
                 )
     return CheckpointError(
