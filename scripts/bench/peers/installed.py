@@ -5,6 +5,9 @@ of torch than jtrans; the code that is compared runs with its version all the sa
 
     pip install transformers
     pip install --no-deps OpenNMT-py eole joeynmt sockeye      # and what their imports then lack
+
+fairseq cannot be built with new versions of Python; its unpacked source on PYTHONPATH suffices,
+with omegaconf 2.0.6, hydra-core 1.0.7 and antlr4-python3-runtime 4.8.
 """
 
 from __future__ import annotations
@@ -14,12 +17,13 @@ import importlib.util
 
 from scripts.bench.peers.base import Peer
 from scripts.bench.peers.eole import Eole
+from scripts.bench.peers.fairseq import Fairseq
 from scripts.bench.peers.joeynmt import JoeyNmt
 from scripts.bench.peers.marian import Marian
 from scripts.bench.peers.opennmt import OpenNmt
 from scripts.bench.peers.sockeye import Sockeye
 
-PEERS: tuple[type[Peer], ...] = (Marian, OpenNmt, Eole, JoeyNmt, Sockeye)
+PEERS: tuple[type[Peer], ...] = (Marian, OpenNmt, Eole, JoeyNmt, Sockeye, Fairseq)
 
 
 def installed() -> list[type[Peer]]:
