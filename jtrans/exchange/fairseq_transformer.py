@@ -61,13 +61,13 @@ def transformer_parts(
             where=where,
             kind="checkpoint.format",
         )
-    if not values.get("adaptive_softmax_cutoff"):  # an empty list if a file of settings was used
+    if not _is_set(values.get("adaptive_softmax_cutoff")):  # an empty list, from settings in a file
         values["adaptive_softmax_cutoff"] = None
-    if values.get("activation_dropout"):
+    if _is_set(values.get("activation_dropout")):
         values["relu_dropout"] = values["activation_dropout"]
     arguments = SavedArguments(argparse.Namespace(**values), where)
     for name, meaning in _NO_COUNTERPART.items():
-        if values.get(name):
+        if _is_set(values.get(name)):
             raise arguments.refuse(
                 f"the checkpoint uses {meaning} ({name}), which jtrans does not have"
             )
@@ -80,7 +80,7 @@ def _arguments(content: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return all arguments in one dictionary, None if there are none."""
     args, cfg = content.get("args"), content.get("cfg")
     if isinstance(args, argparse.Namespace):
-        return dict(vars(args))
+        return dict(_flat(vars(args)))
     if not isinstance(cfg, Mapping):
         return None
     values: dict[str, Any] = {}
@@ -113,14 +113,29 @@ def _renamed(
         elif name == _OUTPUT:
             if not _is_tied(arguments):
                 yield "decoder.embed_out", tensor
-            elif not torch.equal(tensor, tensors.get(_TARGET_ROWS, tensor)):
+            elif not _is_same(tensor, tensors.get(_TARGET_ROWS, tensor)):
                 raise arguments.contradict(f"{_OUTPUT} and {_TARGET_ROWS} are one, but differ")
         elif not _COPY.fullmatch(name):
             yield name, tensor
     for (block, kind), three in parts.items():
         if len(three) != len("qkv"):
             raise arguments.contradict(f"the checkpoint has no whole {shown(block)[1:-1]}")
+        shapes = {(tensor.shape, tensor.dtype) for tensor in three.values()}
+        if len(shapes) > 1 or not next(iter(three.values())).dim():
+            raise arguments.refuse(
+                f"queries, keys and values of {shown(block)[1:-1]} have different shapes or types"
+            )
         yield f"{block}.in_proj_{kind}", torch.cat([three[letter] for letter in "qkv"])
+
+
+def _is_set(value: object) -> bool:
+    """Return whether an argument is neither missing nor off; a strange value counts as set."""
+    return not (value is None or (isinstance(value, bool | int | float | str | list) and not value))
+
+
+def _is_same(tensor: Tensor, other: Tensor) -> bool:
+    is_alike = (tensor.shape, tensor.dtype) == (other.shape, other.dtype)
+    return is_alike and torch.equal(tensor, other)
 
 
 def _is_tied(arguments: SavedArguments) -> bool:

@@ -102,6 +102,16 @@ def drop_keys(content: Content) -> None:
     del content["model"]["encoder.layers.0.self_attn.k_proj.weight"]
 
 
+def narrow_keys(content: Content) -> None:
+    name = "decoder.layers.0.encoder_attn.k_proj.weight"
+    content["model"][name] = content["model"][name][:, :4].clone()
+
+
+def halve_output(content: Content) -> None:
+    name = "decoder.output_projection.weight"
+    content["model"][name] = content["model"][name].half()
+
+
 def change_output(content: Content) -> None:
     rows = content["model"]["decoder.output_projection.weight"]
     content["model"]["decoder.output_projection.weight"] = rows.clone() + 1.0
@@ -115,10 +125,13 @@ def change_output(content: Content) -> None:
         (set_argument(encoder_learned_pos=True), "learned source positions"),
         (set_argument(encoder_layers=2), "encoder_layers is 2"),
         (drop_keys, "no whole encoder.layers.0.self_attn"),
+        (narrow_keys, "have different shapes"),
         (change_output, "are one, but differ"),
+        (halve_output, "are one, but differ"),
+        (set_argument(base_layers=torch.ones(2)), "base_layers"),
+        (set_argument(activation_dropout=torch.ones(2)), "relu_dropout cannot be"),
         (lambda content: content.pop("cfg"), "it has no arguments"),
     ],
-    ids=["activation", "norm", "positions", "layers", "part", "output", "arguments"],
 )
 def test_what_has_no_counterpart_is_refused(
     changed: Callable[..., Path],

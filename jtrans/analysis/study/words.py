@@ -64,7 +64,7 @@ class StudyWords:
 class TrainingWords:
     """The counts of the target words of a training text."""
 
-    corpus: str  # the name of the prepared corpus
+    corpus: str  # the name of the prepared corpus, or of the file
     words: StudyWords  # how lines are split into the words that are counted
     counts: Counter[str]
     note: str = ""  # a sentence for the notes of figures; often empty
