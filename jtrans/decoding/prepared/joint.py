@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jtrans.decoding.prepared.columns import (
+    USUAL_BEAM,
     Block,
     JointState,
     Neighbours,
@@ -82,7 +83,8 @@ class PreparedReformer:
         for end in ends_of_parts(lengths):
             members = range(len(sentences), end)
             states = torch.cat([memory.states[n, : lengths[n]] for n in members])
-            slots = Slots(len(self.layers), len(states), self.width, self.dtype)
+            expected = USUAL_BEAM * max(lengths[n] for n in members)
+            slots = Slots(len(self.layers), len(states), self.width, self.dtype, expected)
             group, start = Neighbours(states, self.first.of_source(states), slots), 0
             for n in members:
                 sentences.append(Sentence(group, start, lengths[n]))

@@ -18,6 +18,10 @@ from torch.nn.functional import pad
 from jtrans.nn.memory import require_memory
 
 FIRST_CAPACITY = 32
+# The most bytes of a tensor that is allocated before all of it is needed. The C library gives
+# larger ones back to the system when they are freed (`keep_freed_memory`), and fresh memory is
+# slow: to grow tensors of 39 MB by half took a quarter of a search's time.
+AT_ONCE = 31 * 2**20
 
 
 class Slots:
@@ -28,35 +32,51 @@ class Slots:
         positions: R, the sum of the sentences' lengths.
         width: E.
         dtype: of keys and values.
+        expected: how many slots there is likely to be use for.
+
+    Attributes:
+        held: keys and values of each layer, two tensors [slots, R, E].
     """
 
-    def __init__(self, layers: int, positions: int, width: int, dtype: torch.dtype) -> None:
-        self.held = [torch.empty(2, 0, positions, width, dtype=dtype) for _ in range(layers)]
+    def __init__(
+        self, layers: int, positions: int, width: int, dtype: torch.dtype, expected: int
+    ) -> None:
+        empty = torch.empty(0, positions, width, dtype=dtype)
+        self.held = [(empty, empty)] * layers
         self.used = 0  # no slot from here on was ever written
+        slot_bytes = positions * width * empty.element_size()
+        self.first_capacity = max(FIRST_CAPACITY, min(expected, AT_ONCE // slot_bytes))
 
     @property
     def capacity(self) -> int:
         """The number of slots there is room for."""
-        return self.held[0].shape[1]
+        return len(self.held[0][0])
 
     @property
     def positions(self) -> int:
         """R."""
-        return self.held[0].shape[2]
+        return self.held[0][0].shape[1]
 
     @property
     def slot_bytes(self) -> int:
         """The memory of one slot."""
-        _, _, R, E = self.held[0].shape
-        return len(self.held) * 2 * R * E * self.held[0].element_size()
+        _, R, E = self.held[0][0].shape
+        return len(self.held) * 2 * R * E * self.held[0][0].element_size()
 
     def grow(self, capacity: int) -> None:
-        """Make room for `capacity` slots; those not yet written are 0, as they are multiplied."""
-        for n, held in enumerate(self.held):
-            larger = held.new_empty(2, capacity, *held.shape[2:])
-            larger[:, : self.used] = held[:, : self.used]
-            larger[:, self.used :] = 0
-            self.held[n] = larger
+        """Make room for `capacity` slots; memory beyond the used ones is not touched."""
+        self.held = [
+            (self._larger(keys, capacity), self._larger(values, capacity))
+            for keys, values in self.held
+        ]
+
+    def use(self, end: int) -> None:
+        """Use the slots before `end`; those not yet written are 0, as they are multiplied."""
+        if end > self.used:
+            for pair in self.held:
+                for each in pair:
+                    each[self.used : end].zero_()
+            self.used = end
 
     def write(self, layer: int, places: Tensor, columns: Tensor) -> None:
         """Write keys and values, [n, 2E], to `places`, [n]: slot * R + position."""
@@ -66,9 +86,16 @@ class Slots:
 
     def read(self, layer: int, positions: slice, heads: int) -> tuple[Tensor, Tensor]:
         """Return keys and values of the used slots at r positions, two views [r H, used, D]."""
-        held = self.held[layer][:, : self.used, positions].unflatten(-1, (heads, -1)).flatten(2, 3)
-        k, v = held.transpose(1, 2)
-        return k, v
+        keys, values = (
+            held[: self.used, positions].unflatten(-1, (heads, -1)).flatten(1, 2).transpose(0, 1)
+            for held in self.held[layer]
+        )
+        return keys, values
+
+    def _larger(self, held: Tensor, capacity: int) -> Tensor:
+        larger = held.new_empty(capacity, *held.shape[1:])
+        larger[: self.used] = held[: self.used]
+        return larger
 
 
 def take_slots(mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -101,7 +128,7 @@ def reserve(caches: Sequence[Slots], used: Sequence[int]) -> None:
         MemoryError: there is no memory for them.
     """
     grown = {
-        cache: max(FIRST_CAPACITY, end * 3 // 2)
+        cache: max(cache.first_capacity, end * 3 // 2)
         for cache, end in zip(caches, used, strict=True)
         if cache.capacity < end
     }
@@ -111,4 +138,4 @@ def reserve(caches: Sequence[Slots], used: Sequence[int]) -> None:
     for cache, capacity in grown.items():
         cache.grow(capacity)
     for cache, end in zip(caches, used, strict=True):
-        cache.used = max(cache.used, end)
+        cache.use(end)
