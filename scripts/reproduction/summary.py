@@ -19,6 +19,7 @@ from scripts.reproduction.results import RowResult, SplitScores, settings_differ
 from scripts.reproduction.row import LIMITS, plain, row_config
 
 BLEU, PAPER_BLEU = "bleu", "multi-bleu"
+FEWEST_SEEDS = 3  # of row and baseline: fewer hardly show how much seeds differ
 
 
 @dataclass(frozen=True)
@@ -200,10 +201,17 @@ def spread_of(values: Sequence[float], digits: int) -> str:
     return text if len(values) < 2 else f"{text} ± {np.std(values, ddof=1):.{digits}f}"
 
 
+def fewest_runs(pair: PairedResult) -> int:
+    """Return the seeds of the row or of its baseline, whichever has fewer."""
+    return min(pair.baseline_runs, pair.system_runs)
+
+
 def significance_of(pair: PairedResult | None) -> str:
     """Return the difference to the baseline as text, marked where it is significant."""
     if pair is None:
         return ""
+    if fewest_runs(pair) < FEWEST_SEEDS:
+        return f"{pair.difference:+.2f} (too few seeds)"
     return f"{pair.difference:+.2f}{pair.mark} ({p_text(pair.p_value, pair.samples)})"
 
 
@@ -245,8 +253,6 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
         "multi-bleu: the papers' tokenised BLEU; beside the baseline: difference in sacreBLEU's "
         "BLEU, * and ↓ where it is significant (p < 0.05, bootstrap over sentences and seeds)."
     )
-    if any(_has_single_seed(summary) for summary in summaries):
-        lines.append("With one seed of a row, p says nothing of how much its seeds differ.")
     signatures = dict.fromkeys(result.splits[split].signature for result in results)
     if len(signatures) > 1:
         lines.append("The rows were not all scored in the same way: their BLEU is not comparable.")
@@ -308,12 +314,6 @@ def _averages(summaries: Sequence[RowSummary]) -> list[str]:
         f"{', '.join(rows)}."
         for count, rows in rows_of.items()
     ]
-
-
-def _has_single_seed(summary: RowSummary) -> bool:
-    """Return whether a row or its baseline has a single seed in a comparison."""
-    pairs = [pair for pair in summary.verdicts.values() if pair is not None]
-    return any(1 in (pair.baseline_runs, pair.system_runs) for pair in pairs)
 
 
 def missing(

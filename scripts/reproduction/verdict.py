@@ -9,9 +9,14 @@ import numpy as np
 from jtrans.evaluation.significance import PairedResult, p_text
 from scripts.reproduction.catalogue import Experiment, find_experiment
 from scripts.reproduction.results import RowResult
-from scripts.reproduction.summary import BLEU, RowSummary, processor_minutes
+from scripts.reproduction.summary import (
+    BLEU,
+    FEWEST_SEEDS,
+    RowSummary,
+    fewest_runs,
+    processor_minutes,
+)
 
-FEWEST_SEEDS = 3  # of row and baseline: fewer hardly show how much seeds differ
 LENGTHS = {"equal-updates": "{} updates", "equal-time": "{} minutes"}  # of training, by setting
 
 
@@ -54,7 +59,7 @@ def _facts(base: RowSummary, rows: Sequence[RowSummary], split: str) -> list[str
         pairs.append(pair)
         sign = "significant" if pair.is_significant else "not significant"
         test = f"{sign} ({p_text(pair.p_value, pair.samples)})"
-        if _seeds(pair) < FEWEST_SEEDS:
+        if fewest_runs(pair) < FEWEST_SEEDS:
             test = "too few seeds for a test"
         lines.append(
             f"`{row.row.name}`: {_measured(row, split)}; {pair.difference:+.2f} BLEU, {test}."
@@ -65,7 +70,7 @@ def _facts(base: RowSummary, rows: Sequence[RowSummary], split: str) -> list[str
 
 def conclusion(pairs: Sequence[PairedResult]) -> str:
     """Return one sentence on all comparisons with a baseline."""
-    known = [pair for pair in pairs if _seeds(pair) >= FEWEST_SEEDS]
+    known = [pair for pair in pairs if fewest_runs(pair) >= FEWEST_SEEDS]
     better = [f"`{each.system}`" for each in known if each.is_significant and each.is_better]
     worse = [f"`{each.system}`" for each in known if each.is_significant and not each.is_better]
     open_ = [f"`{each.system}`" for each in known if not each.is_significant]
@@ -79,16 +84,11 @@ def conclusion(pairs: Sequence[PairedResult]) -> str:
     few = [pair for pair in pairs if pair not in known]
     if few:
         rows = f" on {_listed([f'`{pair.system}`' for pair in few])}" if known else ""
-        seeds = min(_seeds(pair) for pair in few)
+        seeds = min(fewest_runs(pair) for pair in few)
         verb = "is" if seeds == 1 else "are"
         parts.append(f"no verdict{rows}: {seeds} of at least {FEWEST_SEEDS} seeds {verb} measured")
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
-
-
-def _seeds(pair: PairedResult) -> int:
-    """Return the seeds of the row or of its baseline, whichever has fewer."""
-    return min(pair.baseline_runs, pair.system_runs)
 
 
 def _measured(summary: RowSummary, split: str) -> str:

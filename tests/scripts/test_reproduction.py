@@ -36,7 +36,7 @@ from scripts.reproduction.catalogue import (
 )
 from scripts.reproduction.results import RowResult, read_results, settings_differ
 from scripts.reproduction.row import Job, is_of_recipe, limited, plain
-from scripts.reproduction.summary import RowSummary, notes, summarise
+from scripts.reproduction.summary import RowSummary, cells, notes, summarise
 from scripts.reproduction.verdict import conclusion, verdict
 
 ROOT = Path(__file__).parents[2]
@@ -559,8 +559,9 @@ def test_the_seeds_of_one_row_do_not_hide_the_verdict_on_another(done: Path, kep
     assert "trained for 5,000 updates" in text
     limited_by = "Training was limited by equal-updates:5000, not as in the recipes."
     assert limited_by in notes(experiment, summaries)
-    of_one_seed = "With one seed of a row, p says nothing of how much its seeds differ."
-    assert (of_one_seed in notes(experiment, summaries)) == (kept == 1)
+    for summary, seeds in zip(summaries[1:], (3, kept), strict=True):
+        cell = cells(experiment, summary)[-1]
+        assert ("too few seeds" in cell, "p = " in cell) == (seeds < 3, seeds == 3)
 
 
 def test_rows_of_different_limits_in_one_table_are_told(done: Path) -> None:
