@@ -23,31 +23,11 @@ from jtrans.decoding.halving import in_halves
 from jtrans.errors import ConfigError, name_hint
 from jtrans.models.base import AttentionMap, TranslationModel
 from jtrans.progress import Silent
-from jtrans.text.bpe import MARK
-from jtrans.text.pipeline import TextSide
+from jtrans.text.alignments import WordAlignment
 from jtrans.text.vocabulary import EOS
-
-WordAlignment = list[tuple[int, int]]  # of a sentence: (source word, target word)
 
 READINGS = ("predicting", "reading")
 BATCH_TOKENS = 256  # explain holds all weights of a batch: S x S for every target position
-
-
-def to_pharaoh(alignment: WordAlignment) -> str:
-    """Return an alignment in Pharaoh format, by source word: ``0-0 1-2``."""
-    return " ".join(f"{i}-{j}" for i, j in sorted(alignment))
-
-
-def from_pharaoh(line: str) -> WordAlignment:
-    """Parse the output of `to_pharaoh`."""
-    return [(int(i), int(j)) for i, j in (pair.split("-") for pair in line.split())]
-
-
-def word_numbers(side: TextSide, pieces: Sequence[str]) -> NDArray[np.int64]:
-    """Return the number of the word that each subword of a sentence belongs to, from 0."""
-    ends = np.array([not (side.codes and piece.endswith(MARK)) for piece in pieces], dtype=np.int64)
-    numbers: NDArray[np.int64] = np.cumsum(ends) - ends
-    return numbers
 
 
 def align_words(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,18 @@ def test_figures_of_files_are_written_here(jtrans: Jtrans, tmp_path: Path) -> No
     assert bleu["series"][0]["values"][0] == pytest.approx(100.0)
     assert bleu["series"][1]["values"][0] < 100.0
     assert ratio["series"][1]["values"][0] == pytest.approx(18 / 19)
+
+
+def test_files_are_analysed_without_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys; from jtrans.cli.main import main\n"
+        "try: main(sys.argv[1:])\n"
+        "finally: print([name for name in ('torch', 'safetensors') if name in sys.modules])"
+    )
+    command = [sys.executable, "-c", code, "analyze", "report", *FILES]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert (tmp_path / "reports").is_dir()
 
 
 @pytest.mark.usefixtures("placeholder_pictures")

@@ -21,7 +21,7 @@ from jtrans.corpora.lines import read_line_file
 from jtrans.errors import CorpusError, how_many
 
 if TYPE_CHECKING:
-    from jtrans.decoding.word_alignments import WordAlignment
+    from jtrans.text.alignments import WordAlignment
 
 _PHARAOH = re.compile(r"(\d+|NULL)([-?p])(\d+|NULL)(?:[/:]?([SP]))?", re.ASCII)
 _NAACL = re.compile(r"(\d+)\s+(\d+)\s+(\d+)(?:\s+([SP]))?(?:\s+[\d.]+)?", re.ASCII)

@@ -23,14 +23,8 @@ from jtrans.analysis.figures.results import Cell, Table
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study
 from jtrans.analysis.study.words import is_same_words
-from jtrans.decoding.word_alignments import (
-    WordAlignment,
-    align_words,
-    from_pharaoh,
-    to_pharaoh,
-    word_numbers,
-)
 from jtrans.errors import ConfigError, CorpusError, name_hint
+from jtrans.text.alignments import WordAlignment, from_pharaoh, to_pharaoh, word_numbers
 
 NOTE = (
     "Word alignments (links) from the weights of each layer, averaged over heads (Reduction: over "
@@ -195,6 +189,8 @@ def _or_infinity(rate: Cell) -> float:
 
 def _compute(member: Member) -> dict[str, NDArray[Any]]:
     """Return the alignments of all sentences in the form of the cache, by ``LAYER READING``."""
+    from jtrans.decoding.word_alignments import align_words  # imports torch
+
     model, pipeline = member.model, member.run.pipeline
     words = [
         (word_numbers(pipeline.source, source), word_numbers(pipeline.target, target))

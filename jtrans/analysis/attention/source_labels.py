@@ -28,7 +28,6 @@ from jtrans.analysis.figures.series import binned_figure, pooled_series
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study
 from jtrans.analysis.study.tagging import KIND_NAMES, TaggedWords, gold_labels, tagging_pairs
-from jtrans.decoding.word_alignments import WordAlignment
 from jtrans.errors import CorpusError
 from jtrans.evaluation.tagging import (
     NER,
@@ -38,6 +37,7 @@ from jtrans.evaluation.tagging import (
     score_tags,
     span_counts,
 )
+from jtrans.text.alignments import WordAlignment
 
 NO_ENTITY = "no entity"
 

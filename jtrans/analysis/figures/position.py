@@ -18,7 +18,7 @@ from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.figures.series import binned_figure, with_ones
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study, Subject
-from jtrans.decoding.word_alignments import word_numbers
+from jtrans.text.alignments import word_numbers
 
 GAP = 10  # width of a bin in positions
 TEACHER_FORCED = "Share of reference tokens that the model finds most probable"

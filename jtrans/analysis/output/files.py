@@ -13,11 +13,11 @@ from jtrans.analysis.output.heatmaps import draw_view
 from jtrans.analysis.output.plots import draw
 from jtrans.analysis.output.tables import to_csv, weights_csv
 from jtrans.analysis.output.weight_maps import draw_weights
-from jtrans.decoding.word_alignments import to_pharaoh
 from jtrans.errors import JtransError
 from jtrans.evaluation.names import file_names
 from jtrans.files import read_json, write_json, write_text
 from jtrans.progress import Progress
+from jtrans.text.alignments import to_pharaoh
 
 STEM_LETTERS = 40
 

@@ -22,13 +22,8 @@ from jtrans.data.batch import Ids
 from jtrans.decoding.lines.sentences import InputSentence
 from jtrans.decoding.lines.translation import Translation
 from jtrans.decoding.options import TranslationExtras
-from jtrans.decoding.word_alignments import (
-    READINGS,
-    WordAlignment,
-    read_off,
-    to_pharaoh,
-    word_numbers,
-)
+from jtrans.decoding.word_alignments import READINGS, read_off
+from jtrans.text.alignments import WordAlignment, to_pharaoh, word_numbers
 from jtrans.text.pipeline import TextPipeline
 from jtrans.text.vocabulary import SPECIALS, UNK
 

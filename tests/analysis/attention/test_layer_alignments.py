@@ -17,8 +17,8 @@ from jtrans.analysis.attention.layer_alignments import (
 )
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study
-from jtrans.decoding.word_alignments import from_pharaoh, to_pharaoh
 from jtrans.errors import ConfigError, CorpusError
+from jtrans.text.alignments import from_pharaoh, to_pharaoh
 from jtrans.text.vocabulary import EOS
 
 SOURCE, TARGET = [["a", "b", "c"], ["a"]], [["x", "y"], ["x", "y"]]

@@ -1,0 +1,30 @@
+"""Word alignments as text, and the words that subwords belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jtrans.text.bpe import MARK
+from jtrans.text.pipeline import TextSide
+
+WordAlignment = list[tuple[int, int]]  # of a sentence: (source word, target word)
+
+
+def to_pharaoh(alignment: WordAlignment) -> str:
+    """Return an alignment in Pharaoh format, by source word: ``0-0 1-2``."""
+    return " ".join(f"{i}-{j}" for i, j in sorted(alignment))
+
+
+def from_pharaoh(line: str) -> WordAlignment:
+    """Parse the output of `to_pharaoh`."""
+    return [(int(i), int(j)) for i, j in (pair.split("-") for pair in line.split())]
+
+
+def word_numbers(side: TextSide, pieces: Sequence[str]) -> NDArray[np.int64]:
+    """Return the number of the word that each subword of a sentence belongs to, from 0."""
+    ends = np.array([not (side.codes and piece.endswith(MARK)) for piece in pieces], dtype=np.int64)
+    numbers: NDArray[np.int64] = np.cumsum(ends) - ends
+    return numbers
