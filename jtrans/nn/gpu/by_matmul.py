@@ -24,6 +24,11 @@ class Weighting(NamedTuple):
     causal: bool = False  # query l attends to keys 0..l only
     rate: float = 0.0  # dropout of the weights
     shares_mask: bool = True  # the lines of a sentence share their dropout mask
+    is_scaled: bool = False  # queries already have the factor 1/sqrt(D)
+
+    def scale(self, width: int) -> float:
+        """Return the factor of the scores of heads of a width, D."""
+        return 1.0 if self.is_scaled else width**-0.5
 
 
 def output_like(qkv: Tensor) -> Tensor:
@@ -61,7 +66,7 @@ def backward(gradient: Tensor, qkv: Tensor, weighting: Weighting) -> Tensor:
         if mask is not None:
             d_weights, dropped = d_weights * mask, weights * mask
         mean = (weights * d_weights).sum(-1, keepdim=True)
-        d_scores = (weights * (d_weights - mean) * q.shape[-1] ** -0.5).to(qkv.dtype)
+        d_scores = (weights * (d_weights - mean) * weighting.scale(q.shape[-1])).to(qkv.dtype)
         out = torch.empty_like(qkv)
         out[0] = d_scores @ k
         out[1] = d_scores.mT @ q
@@ -71,11 +76,12 @@ def backward(gradient: Tensor, qkv: Tensor, weighting: Weighting) -> Tensor:
 
 def _weights(qkv: Tensor, weighting: Weighting) -> tuple[Tensor, Tensor | None]:
     """Return weights before dropout, [B, A, H, L, L], and their mask [B, A or 1, H, L, L]."""
-    _, B, A, H, L, _ = qkv.shape
-    key_bias, seed, causal, rate, shares_mask = weighting
+    _, B, A, H, L, D = qkv.shape
+    key_bias, seed, causal, rate, shares_mask, is_scaled = weighting
     precise = torch.promote_types(qkv.dtype, torch.float32)
     bias = None if key_bias is None else key_bias[:, None, None, None, :]
-    weights = attention_weights(qkv[0].to(precise), qkv[1].to(precise), bias=bias, causal=causal)
+    queries = qkv[0].to(precise) * (D**0.5 if is_scaled else 1.0)
+    weights = attention_weights(queries, qkv[1].to(precise), bias=bias, causal=causal)
     if seed is None:
         return weights, None
     lines = 1 if shares_mask else A

@@ -35,7 +35,10 @@ HAS_TRITON = missing_triton() is None
 
 _WIDEST = 128  # features of a head
 _TYPES = (torch.bfloat16, torch.float16, torch.float32)
-_OPTIONS = "Tensor qkv, Tensor? key_bias, Tensor? seed, bool causal, float rate, bool shares_mask"
+_OPTIONS = (
+    "Tensor qkv, Tensor? key_bias, Tensor? seed, bool causal, float rate, bool shares_mask, "
+    "bool is_scaled"
+)
 
 
 def is_supported(x: Tensor, length: int, head_width: int) -> bool:
@@ -59,6 +62,7 @@ def short_axis_attention(
     causal: bool = False,
     dropout: float = 0.0,
     shares_mask: bool = True,
+    is_scaled: bool = False,
     seed: Tensor | None = None,
 ) -> Tensor:
     """Let every position attend to the positions of its line: multi-head self-attention.
@@ -73,6 +77,7 @@ def short_axis_attention(
         causal: query l attends to keys 0..l only.
         dropout: probability of dropping a weight, below 1.
         shares_mask: the lines of a sentence share their dropout mask.
+        is_scaled: the queries already have the factor 1/sqrt(D).
         seed: int64, [], on the device of `projected`; None draws one if it is needed.
 
     Returns:
@@ -87,7 +92,7 @@ def short_axis_attention(
     if dropout > 0.0 and seed is None:
         seed = draw_seed(projected.device)
     mixed: Tensor = attention_operator(
-        qkv, key_bias, seed if dropout > 0.0 else None, causal, dropout, shares_mask
+        qkv, key_bias, seed if dropout > 0.0 else None, causal, dropout, shares_mask, is_scaled
     )
     if not has_lines:
         mixed = mixed.squeeze(1)
@@ -144,7 +149,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _differentiate(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     qkv, key_bias, seed = ctx.saved_tensors
-    return backward_operator(gradient, qkv, key_bias, seed, *ctx.options), *[None] * 5
+    return backward_operator(gradient, qkv, key_bias, seed, *ctx.options), *[None] * 6
 
 
 attention_operator.register_autograd(_differentiate, setup_context=_save)

@@ -65,7 +65,7 @@ def _offsets(sentence, within, position, head, s_b, s_a, s_h, s_l, BLOCK_D: tl.c
 
 
 @triton.jit
-def _product(a, b):  # type: ignore[no-untyped-def]
+def product(a, b):  # type: ignore[no-untyped-def]
     """Return a b in float32; float32 factors are multiplied in three tf32 products."""
     if _IS_INTERPRETED:
         return tl.dot(a.to(tl.float32), b.to(tl.float32))
@@ -78,7 +78,7 @@ def _weights(  # type: ignore[no-untyped-def]
     LINES: tl.constexpr, CAUSAL: tl.constexpr, HAS_BIAS: tl.constexpr,
 ):  # fmt: skip
     """Return softmax(q k^T / sqrt(D)), float32."""
-    scores = _product(q, tl.trans(k)) * scale
+    scores = product(q, tl.trans(k)) * scale
     if HAS_BIAS:
         is_real = (position < length) & (line < lines)
         offsets = sentence.to(tl.int64) * bias_stride + position
@@ -126,7 +126,7 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
         table = (sentence if SHARED else line) * heads + head
         weights *= _dropout_mask(seed, table, position, THRESHOLD, KEPT)
     values = tl.load(v + offsets, mask=is_here, other=0.0)
-    mixed = _product(weights.to(values.dtype), values)
+    mixed = product(weights.to(values.dtype), values)
     offsets = _offsets(sentence, within, position, head, o_b, o_a, o_h, o_l, BLOCK_D)
     tl.store(out + offsets, mixed.to(out.dtype.element_ty), mask=is_here)
 
@@ -154,7 +154,7 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
         queries, keys, bias, position, line, sentence, lines, length, bias_stride, scale,
         LINES, CAUSAL, HAS_BIAS,
     )  # fmt: skip
-    d_weights = _product(d_out, tl.trans(values))
+    d_weights = product(d_out, tl.trans(values))
     dropped = weights
     if HAS_DROPOUT:
         table = (sentence if SHARED else line) * heads + head
@@ -162,13 +162,13 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
         d_weights *= mask
         dropped = weights * mask
     offsets = _offsets(sentence, within, position, head, d_b, d_a, d_h, d_l, BLOCK_D)
-    d_values = _product(tl.trans(dropped.to(values.dtype)), d_out)
+    d_values = product(tl.trans(dropped.to(values.dtype)), d_out)
     tl.store(dv + offsets, d_values.to(dv.dtype.element_ty), mask=is_here)
     mean = tl.sum(weights * d_weights, 1)
     d_scores = (weights * (d_weights - mean[:, None]) * scale).to(keys.dtype)
-    d_queries = _product(d_scores, keys)
+    d_queries = product(d_scores, keys)
     tl.store(dq + offsets, d_queries.to(dq.dtype.element_ty), mask=is_here)
-    d_keys = _product(tl.trans(d_scores), queries)
+    d_keys = product(tl.trans(d_scores), queries)
     tl.store(dk + offsets, d_keys.to(dk.dtype.element_ty), mask=is_here)
 
 
@@ -183,7 +183,7 @@ def forward(qkv: Tensor, weighting: Weighting, *, tile: Tile | None = None) -> T
     tile = tile or tile_for(qkv.shape[4])
     q, k, v = _dense_features(qkv).unbind(0)
     out = output_like(qkv)
-    with _on_device_of(q):
+    with on_device_of(q):
         _forward_kernel[_grid(q, tile)](
             q, k, v, out,
             *_data(q, weighting),
@@ -202,7 +202,7 @@ def backward(
     q, k, v = _dense_features(qkv).unbind(0)
     out = torch.empty_like(qkv)
     dq, dk, dv = out.unbind(0)
-    with _on_device_of(q):
+    with on_device_of(q):
         _backward_kernel[_grid(q, tile)](
             gradient, q, k, v, dq, dk, dv,
             *_data(q, weighting),
@@ -212,7 +212,7 @@ def backward(
     return out
 
 
-def _on_device_of(x: Tensor) -> contextlib.AbstractContextManager[object]:
+def on_device_of(x: Tensor) -> contextlib.AbstractContextManager[object]:
     """Return a context for launches: Triton launches on the current device, not on that of `x`."""
     return torch.cuda.device(x.device) if x.is_cuda else contextlib.nullcontext()
 
@@ -236,7 +236,7 @@ def _data(q: Tensor, weighting: Weighting) -> tuple[Any, ...]:
 
 def _numbers(q: Tensor, weighting: Weighting) -> tuple[int, float]:
     bias = weighting.key_bias
-    return (0 if bias is None else _dense_features(bias).stride(0)), q.shape[-1] ** -0.5
+    return (0 if bias is None else _dense_features(bias).stride(0)), weighting.scale(q.shape[-1])
 
 
 def _constants(q: Tensor, weighting: Weighting, tile: Tile) -> dict[str, Any]:

@@ -175,8 +175,8 @@ def test_the_operator_passes_the_checks_of_torch(axis: int) -> None:
     qkv = x.view(2, 5, 4, 3, HEADS, -1).movedim(-3, 0).movedim(axis + 1, -2)
     bias = key_bias(qkv.shape[-2])
     for arguments in (
-        (qkv.detach().requires_grad_(), None, None, True, 0.0, True),
-        (qkv.detach().requires_grad_(), bias, SEED, False, 0.3, False),
+        (qkv.detach().requires_grad_(), None, None, True, 0.0, True, True),
+        (qkv.detach().requires_grad_(), bias, SEED, False, 0.3, False, False),
     ):
         torch.library.opcheck(attention_operator, arguments)
 

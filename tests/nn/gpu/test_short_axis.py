@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
+from nn.gpu.conftest import Interpret, compile_for_hopper
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -24,24 +22,6 @@ HEADS = 2
 SEED = torch.tensor(2**40 + 7)
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 1e-2}  # of the norm of the difference
 LENGTHS = (1, 2, 15, 16, 17, 31, 33, 64, 65, 127, 128)
-
-# Triton decides at its import whether it interprets, and other tests may have imported it: the
-# interpreter has a process of its own, which answers one pickled call after the other.
-SERVER = """
-import pickle, sys, torch
-from jtrans.nn.gpu import short_axis
-while True:
-    try:
-        name, arguments, options = pickle.load(sys.stdin.buffer)
-    except EOFError:
-        break
-    if "tile" in options:
-        options["tile"] = short_axis.Tile(*options["tile"])
-    pickle.dump(getattr(short_axis, name)(*arguments, **options), sys.stdout.buffer)
-    sys.stdout.buffer.flush()
-"""
-
-Interpreter = Callable[..., Tensor]
 
 
 class Launches:
@@ -79,29 +59,6 @@ def test_kernels_are_launched_on_the_device_of_their_tensors(
     assert launches.current == torch.device("cuda:0")
 
 
-@pytest.fixture(scope="module")
-def interpreter() -> Iterator[Interpreter]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", SERVER],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
-    )
-    assert process.stdin is not None and process.stdout is not None
-    pipes = process.stdin, process.stdout
-
-    def call(name: str, *arguments: Tensor | Weighting, **options: Any) -> Tensor:
-        pickle.dump((name, arguments, options), pipes[0])
-        pipes[0].flush()
-        answer = pickle.load(pipes[1])
-        assert isinstance(answer, Tensor)
-        return answer
-
-    yield call
-    pipes[0].close()
-    process.wait(timeout=60)
-
-
 def view(
     length: int, axis: int, dtype: torch.dtype, *, head_width: int = 32, lines: int = 3
 ) -> Tensor:
@@ -117,14 +74,14 @@ def key_bias(length: int) -> Tensor:
     return bias
 
 
-def check(interpreter: Interpreter, qkv: Tensor, bias: Tensor | None, **changes: Any) -> None:
+def check(interpreter: Interpret, qkv: Tensor, bias: Tensor | None, **changes: Any) -> None:
     """Compare result and gradient with products in float64; the dropout mask is the same."""
     tile = {"tile": changes.pop("tile")} if "tile" in changes else {}
     weighting = Weighting(bias, SEED if changes.get("rate") else None, **changes)
-    out = interpreter("forward", qkv, weighting, **tile)
+    out = interpreter("short_axis.forward", qkv, weighting, **tile)
     expected = by_matmul.forward(qkv.double(), weighting)
     gradient = torch.randn_like(out)
-    of_qkv = interpreter("backward", gradient, qkv, weighting, **tile)
+    of_qkv = interpreter("short_axis.backward", gradient, qkv, weighting, **tile)
     of_expected = by_matmul.backward(gradient.double(), qkv.double(), weighting)
     for ours, theirs in ((out, expected), (of_qkv, of_expected)):
         assert ours.dtype == qkv.dtype and ours.stride() == theirs.stride()
@@ -133,12 +90,12 @@ def check(interpreter: Interpreter, qkv: Tensor, bias: Tensor | None, **changes:
 
 
 @pytest.mark.parametrize("length", LENGTHS)
-def test_target_attention_of_any_length_is_exact(interpreter: Interpreter, length: int) -> None:
+def test_target_attention_of_any_length_is_exact(interpreter: Interpret, length: int) -> None:
     check(interpreter, view(length, 1, torch.float32), None, causal=True)
 
 
 @pytest.mark.parametrize("length", LENGTHS)
-def test_source_attention_of_any_length_is_exact(interpreter: Interpreter, length: int) -> None:
+def test_source_attention_of_any_length_is_exact(interpreter: Interpret, length: int) -> None:
     check(interpreter, view(length, 2, torch.float32), key_bias(length))
 
 
@@ -146,31 +103,39 @@ def test_source_attention_of_any_length_is_exact(interpreter: Interpreter, lengt
 @pytest.mark.parametrize("axis", [1, 2])
 @pytest.mark.parametrize("shares_mask", [True, False])
 def test_the_mask_is_that_of_the_other_devices_both_ways(
-    interpreter: Interpreter, length: int, axis: int, shares_mask: bool
+    interpreter: Interpret, length: int, axis: int, shares_mask: bool
 ) -> None:
     qkv = view(length, axis, torch.float32)
     check(interpreter, qkv, None, causal=axis == 1, rate=0.3, shares_mask=shares_mask)
 
 
 @pytest.mark.parametrize("length", [7, 30, 60, 120])
-def test_bfloat16_stays_within_its_rounding(interpreter: Interpreter, length: int) -> None:
+def test_bfloat16_stays_within_its_rounding(interpreter: Interpret, length: int) -> None:
     check(interpreter, view(length, 1, torch.bfloat16), None, causal=True, rate=0.1)
     check(interpreter, view(length, 2, torch.bfloat16), key_bias(length))
 
 
 @pytest.mark.parametrize("head_width", [8, 24, 48, 128])
-def test_heads_of_any_width_up_to_128_are_exact(interpreter: Interpreter, head_width: int) -> None:
+def test_heads_of_any_width_up_to_128_are_exact(interpreter: Interpret, head_width: int) -> None:
     check(interpreter, view(20, 1, torch.float32, head_width=head_width), None, causal=True)
 
 
+def test_queries_may_be_scaled_already(interpreter: Interpret) -> None:
+    qkv = view(20, 2, torch.float32)
+    check(interpreter, qkv, key_bias(20), is_scaled=True, rate=0.1)
+    scaled = torch.stack([qkv[0] * qkv.shape[-1] ** -0.5, qkv[1], qkv[2]])
+    ours = interpreter("short_axis.forward", scaled, Weighting(is_scaled=True))
+    torch.testing.assert_close(ours, by_matmul.forward(qkv, Weighting()))
+
+
 @pytest.mark.parametrize("tile", [(16, 1, 1), (16, 2, 1), (16, 4, 1), (32, 2, 1)])
-def test_a_program_may_do_several_lines(interpreter: Interpreter, tile: tuple[int, ...]) -> None:
+def test_a_program_may_do_several_lines(interpreter: Interpret, tile: tuple[int, ...]) -> None:
     qkv = view(13, 2, torch.float32, lines=5)  # ten lines: the last program has too few
     check(interpreter, qkv, key_bias(13), causal=True, rate=0.2, tile=tile)
 
 
 def test_separate_tensors_and_other_orders_in_memory_are_read_in_place(
-    interpreter: Interpreter,
+    interpreter: Interpret,
 ) -> None:
     stacked = torch.randn(3, 2, 3, 17, HEADS, 32)  # three tensors [B, T, S, E]
     check(interpreter, stacked.transpose(3, 4), None)
@@ -178,10 +143,10 @@ def test_separate_tensors_and_other_orders_in_memory_are_read_in_place(
     check(interpreter, time_first.permute(3, 2, 1, 4, 0, 5), None, causal=True)
 
 
-def test_the_gradient_of_a_sum_needs_no_dense_tensor(interpreter: Interpreter) -> None:
+def test_the_gradient_of_a_sum_needs_no_dense_tensor(interpreter: Interpret) -> None:
     qkv = view(6, 1, torch.float32)
     ones = torch.ones(()).expand(qkv.shape[1:])
-    ours = interpreter("backward", ones, qkv, Weighting(causal=True))
+    ours = interpreter("short_axis.backward", ones, qkv, Weighting(causal=True))
     theirs = by_matmul.backward(ones, qkv, Weighting(causal=True))
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
@@ -195,19 +160,14 @@ def test_the_usual_tiles_compile_for_hopper(
 ) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     for kernel in ("_forward_kernel", "_backward_kernel"):
-        compiled = compile_for_hopper(kernel, slot)
+        compiled = compiled_tile(kernel, slot)
         assert len(compiled.asm["cubin"]) > 0
         assert compiled.metadata.shared < 114 * 1024  # two programs at a time
 
 
-def compile_for_hopper(name: str, slot: int) -> Any:
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
+def compiled_tile(name: str, slot: int) -> Any:
     from jtrans.nn.gpu import short_axis
 
-    kernel = getattr(short_axis, name)
     tile = short_axis.tile_for(slot)
     constants = {
         "WIDTH": 64, "BLOCK_D": 64, "SLOT": tile.slot, "LINES": tile.lines, "CAUSAL": True,
@@ -215,11 +175,4 @@ def compile_for_hopper(name: str, slot: int) -> Any:
     }  # fmt: skip
     pointers = dict.fromkeys(("gradient", "q", "k", "v", "out", "dq", "dk", "dv"), "*bf16")
     types = {**pointers, "bias": "*fp32", "seed": "*i64", "scale": "fp32"}
-    types |= dict.fromkeys(constants, "constexpr")
-    source = ASTSource(
-        fn=kernel,
-        signature={argument: types.get(argument, "i32") for argument in kernel.arg_names},
-        constexprs={(kernel.arg_names.index(key),): value for key, value in constants.items()},
-    )
-    options: dict[str, Any] = {"num_warps": tile.warps, "num_stages": 1}
-    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    return compile_for_hopper(getattr(short_axis, name), types, constants, tile.warps)

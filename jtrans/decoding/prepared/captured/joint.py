@@ -24,6 +24,7 @@ from jtrans.decoding.prepared.joint import PreparedReformer
 from jtrans.decoding.prepared.target import attention_type, keep_sentences, weights_of
 from jtrans.models.base import Memory
 from jtrans.models.reformer import Reformer, ReformerState
+from jtrans.nn.gpu.operator import is_supported, short_axis_attention
 from jtrans.nn.softmax import mask_bias
 
 # Most rows of a captured step, idle ones included. Calculated, not measured: for as many rows of
@@ -114,6 +115,13 @@ class StaticJointStep(SlotStep[JointSource]):
 
     def _along_source(self, bias: Tensor, qkv: Tensor) -> Tensor:
         """Return what each row mixes of its column, [rows, 3E] -> [rows, E]."""
+        bucket, heads = self.bucket, self.weights.heads
+        if is_supported(qkv, length=bucket.source, head_width=self.weights.width // heads):
+            grid = qkv.view(bucket.lanes, bucket.beam, bucket.source, -1)
+            mixed = short_axis_attention(
+                grid, heads, axis=2, key_bias=self.source.bias, is_scaled=True
+            )
+            return mixed.flatten(0, 2)
         parts = self._by_head(qkv).permute(3, 0, 1, 4, 2, 5)  # [3, B, beam, H, S, D]
         B, beam, H, S, D = parts.shape[1:]
         q, k, v = parts.reshape(3, -1, S, D)

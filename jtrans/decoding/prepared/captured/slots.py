@@ -19,8 +19,9 @@ from torch import Tensor
 
 from jtrans.decoding.prepared.captured.graphs import Bucket, StaticStep
 from jtrans.decoding.prepared.encoder import PreparedEmbedding
-from jtrans.decoding.prepared.target import keep_sentences, own_slots, weights_of
+from jtrans.decoding.prepared.target import keep_sentences, own_slots
 from jtrans.nn.beam_cache import live_slots
+from jtrans.nn.gpu.slot_attention import slot_attention
 
 
 class StaticSource(Protocol):
@@ -141,19 +142,15 @@ class SlotStep(StaticStep, Generic[Source]):
 
         Args:
             layer: its number.
-            parts: queries, scaled, keys and values, [3, B, ..., beam, D].
+            parts: queries, scaled, keys and values, [3, B, A, H, beam, D]; A is 1, or the source
+                positions.
 
         Returns:
-            What queries mix of the values, [B, ..., beam, D].
+            What queries mix of the values, [B, A, H, beam, D], in the order in memory of `parts`.
         """
         held = self.held[layer]
-        B, slots, D = held.shape[1], *held.shape[-2:]
-        held.index_copy_(held.dim() - 2, self.new, parts[1:].to(held.dtype))
-        queries = parts[0].reshape(-1, self.bucket.beam, D).to(held.dtype)
-        keys, values = held.view(2, -1, slots, D).unbind(0)
-        scores = torch.bmm(queries, keys.mT).view(B, -1, self.bucket.beam, slots)
-        scores += self.bias.view(B, 1, -1, slots)
-        return torch.bmm(weights_of(scores).flatten(0, 1), values).view(parts.shape[1:])
+        by_line = held.view(2, *parts.shape[1:4], *held.shape[-2:])
+        return slot_attention(parts, by_line, self.bias, self.new)  # type: ignore[no-any-return]
 
     def load(self, contents: Contents[Source]) -> None:
         """Fill the buffers with the state of a search; lanes that it does not need are idle."""

@@ -46,9 +46,8 @@ class StaticTransformerStep(SlotStep[PlainSource]):
     def attend(self, layer: int, projected: Tensor) -> Tensor:
         """Write the new slots and attend to all that are a hypothesis's own, [N, 3E] -> [N, E]."""
         _, B, H, _, D = self.held[layer].shape
-        parts = projected.view(B, -1, 3, H, D).permute(2, 0, 3, 1, 4)  # [3, B, H, beam, D]
-        mixed = self.attend_to_slots(layer, parts)
-        return mixed.transpose(1, 2).reshape(-1, H * D)
+        parts = projected.view(B, 1, -1, 3, H, D).permute(3, 0, 1, 4, 2, 5)
+        return self.attend_to_slots(layer, parts).transpose(2, 3).reshape(-1, H * D)
 
 
 class GraphTransformer(GraphForm[PreparedState, PlainSource]):

@@ -1,0 +1,62 @@
+"""Attention of a captured step as a torch operator: a kernel on a GPU, matrix products elsewhere.
+
+One launch in place of eight: it writes the keys and values of a step's new positions and mixes the
+values of each hypothesis's prefix.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from jtrans.nn.gpu.by_matmul import output_like
+from jtrans.nn.gpu.operator import is_supported
+
+
+def _by_matmul(qkv: Tensor, held: Tensor, bias: Tensor, new: Tensor) -> Tensor:
+    """Compute the operator with matrix products."""
+    _, B, A, H, beam, D = qkv.shape
+    slots = held.shape[-2]
+    held.index_copy_(-2, new, qkv[1:].to(held.dtype))
+    keys, values = held.view(2, -1, slots, D).unbind(0)
+    queries = qkv[0].reshape(-1, beam, D).to(held.dtype)
+    scores = torch.bmm(queries, keys.mT).view(B, A * H, beam, slots)
+    scores += bias.view(B, 1, beam, slots)
+    precise = torch.promote_types(scores.dtype, torch.float32)
+    weights = torch.softmax(scores, -1, dtype=precise).to(held.dtype)
+    mixed = torch.bmm(weights.flatten(0, 1), values)
+    return output_like(qkv).copy_(mixed.view(B, A, H, beam, D))
+
+
+slot_attention = torch.library.custom_op(
+    "jtrans::slot_attention",
+    _by_matmul,
+    mutates_args=("held",),
+    schema="(Tensor qkv, Tensor(a!) held, Tensor bias, Tensor new) -> Tensor",
+)
+slot_attention.__doc__ = """Write new keys and values into their slots, and mix what prefixes hold.
+
+Args:
+    qkv: queries, scaled by 1/sqrt(D), and the new keys and values of each hypothesis, of B
+        sentences with A lines each, [3, B, A, H, beam, D], may be a strided view.
+    held: keys and values by slot, [2, B, A, H, slots, D], contiguous; it receives the new ones.
+    bias: 0 on the slots that are a hypothesis's own, -inf on others, [B * beam, slots].
+    new: the slots to write, one for each hypothesis, in a row, [beam]; none after them is read.
+
+Returns:
+    [B, A, H, beam, D], in the order in memory of the queries.
+"""
+
+
+@slot_attention.register_kernel("cuda")
+def _(qkv: Tensor, held: Tensor, bias: Tensor, new: Tensor) -> Tensor:
+    if not is_supported(held, length=1, head_width=qkv.shape[-1]):
+        return _by_matmul(qkv, held, bias, new)
+    from jtrans.nn.gpu import slot_kernel
+
+    return slot_kernel.forward(qkv, held, bias, new)
+
+
+@slot_attention.register_fake
+def _(qkv: Tensor, held: Tensor, bias: Tensor, new: Tensor) -> Tensor:
+    return output_like(qkv)
