@@ -408,8 +408,7 @@ class LoadedRun:
         from dataclasses import replace
 
         chosen = dict(search) if beam is None else {**search, "beam": beam}
-        options = replace(self.translator.options, **chosen)
-        translator = replace(self.translator, options=options)
+        translator = self.translator.with_options(replace(self.translator.options, **chosen))
         return [best[0] for best in translator.translate_nbest(sources, 1)]
 
 

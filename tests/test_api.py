@@ -9,6 +9,8 @@ import pytest
 
 import jtrans
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.decoding.prepared import choose
+from jtrans.decoding.prepared.base import Searchable
 from jtrans.errors import ConfigError, CorpusError
 
 SIZES = {"width": 16, "ffn_width": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
@@ -37,6 +39,21 @@ def model(corpus: PreparedCorpus) -> jtrans.LoadedRun:
 def test_a_recipe_may_be_a_mapping(model: jtrans.LoadedRun) -> None:
     text = (model.run.folder / "config.toml").read_text(encoding="utf-8")
     assert "width = 16" in text and "\ndropout = 0.2" in text
+
+
+def test_a_model_is_prepared_once(model: jtrans.LoadedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared: list[object] = []
+
+    def count(*arguments: object) -> Searchable:
+        prepared.append(arguments)
+        return choose.prepared(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("jtrans.decoding.translator.prepared", count)
+    first = model.translate(["hund sieht katze"])
+    assert first == model.translate(["hund sieht katze"])
+    assert len(model.translate(["hund sieht katze"], beam=1, max_length="1")[0].split()) <= 1
+    model.score(["maus"], ["mouse"], beam=3)
+    assert len(prepared) == 1
 
 
 def test_several_sets_of_references_are_scored_together(model: jtrans.LoadedRun) -> None:

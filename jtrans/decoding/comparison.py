@@ -12,7 +12,7 @@ from typing import Any
 
 from jtrans.decoding.translator import Translator
 from jtrans.errors import CorpusError
-from jtrans.evaluation.scores import corpus_bleu
+from jtrans.evaluation.scores import corpus_score
 from jtrans.progress import Progress
 
 MOST_LOST = 0.2  # BLEU that another way of computing the same model may cost
@@ -133,7 +133,11 @@ def compare_ways(
         progress.advance("Comparing", begin + len(piece), len(source))
     for result, translator in ways:
         target = translator.pipeline.target
-        result.bleu = corpus_bleu(
-            result.lines, references, target_language=target.language, lowercase=target.lowercase
+        result.bleu = corpus_score(
+            "bleu",
+            result.lines,
+            references,
+            target_language=target.language,
+            lowercase=target.lowercase,
         )
     return Comparison(*(result for result, _ in ways))

@@ -120,6 +120,14 @@ class Translator:
             )
         return translator
 
+    def with_options(self, options: SearchOptions) -> Translator:
+        """Return a translator that searches otherwise with the same prepared models."""
+        if options == self.options:
+            return self
+        other = replace(self, options=options)
+        vars(other)["_searched"] = self._searched
+        return other
+
     def translate(self, lines: Sequence[str], progress: Progress = Silent()) -> list[str]:
         """Return the best translation of every line, in order; empty lines stay empty."""
         return [best[0].text for best in self.translate_nbest(lines, 1, progress)]
@@ -299,11 +307,14 @@ class Translator:
         return whole
 
     def _attention(
-        self, sources: Sequence[Ids], targets: Sequence[Ids]
+        self, sources: Sequence[Ids], targets: Sequence[Ids], lines: Sequence[int]
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Yield each pair's number and its attention to the source, [T, S]."""
+        """Yield each pair's number and its attention to the source, [T, S].
+
+        The numbers of the pairs' lines are for messages.
+        """
         layer = choose_layer(self.models[0], self.extras.alignment_layer)
-        for number, maps in attention_to_source(self.models[0], sources, targets):
+        for number, maps in attention_to_source(self.models[0], sources, targets, lines):
             yield number, maps[layer]
 
     @property

@@ -34,7 +34,7 @@ def bleu_counts(
 ) -> NDArray[np.int64]:
     """Return the BLEU counts of every sentence of raw text, [sentences, COLUMNS].
 
-    The arguments are those of `scores.corpus_bleu`.
+    The arguments are those of `scores.corpus_score`.
     """
     metric = BLEU(
         lowercase=lowercase,

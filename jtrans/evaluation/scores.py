@@ -1,6 +1,6 @@
 """Corpus scores of raw text: sacreBLEU's metrics.
 
-`sacrebleu_scores` carries a signature: use it for every new number. `corpus_bleu` is its BLEU
+`sacrebleu_scores` carries a signature: use it for every new number. `corpus_score` is one of them
 alone, without signature or interval, for validation while training.
 
 References always come as a list of reference sets, each as long as the hypotheses.
@@ -105,19 +105,6 @@ def sacrebleu_scores(
         signature = f"{result.name}|{metric.get_signature()}"
         scores.append(Score(result.name, float(result.score), signature, drawn))
     return scores
-
-
-def corpus_bleu(
-    hypotheses: Sequence[str],
-    references: Sequence[Sequence[str]],
-    *,
-    target_language: str,
-    lowercase: bool = False,
-) -> float:
-    """Return sacreBLEU's BLEU of raw text, the same value as `sacrebleu_scores` returns."""
-    return corpus_score(
-        "bleu", hypotheses, references, target_language=target_language, lowercase=lowercase
-    )
 
 
 def corpus_score(

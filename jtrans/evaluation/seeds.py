@@ -148,8 +148,8 @@ def _with_seeds(
 
 
 def _seed_variance(sample: SeedSample) -> _SeedVariance | None:
-    """Return the variance between runs, None for a single one."""
-    if sample.runs < 2:
+    """Return the variance between runs; None for a single one, or if a score is not a number."""
+    if sample.runs < 2 or not np.isfinite(sample.values).all():
         return None
     known = sample.drawn[:, np.isfinite(sample.drawn).all(axis=0)]
     apart = known - known.mean(axis=0)  # of each run from the mean of all

@@ -1,7 +1,8 @@
 """The quality of tagging: accuracy, and the F-measure of labels and of whole entities.
 
-Words without a gold label (None) are left out. Entities are compared as spans, as conlleval does:
-an entity counts only if its first word, last word and type are right.
+Words without a gold label (None) do not count for the accuracy, and in a sentence with other labels
+they are outside of any entity. Entities are compared as spans, as conlleval does: an entity counts
+only if its first word, last word and type are right.
 """
 
 from __future__ import annotations

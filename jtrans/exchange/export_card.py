@@ -74,6 +74,7 @@ def _describe(run: Run, facts: Mapping[str, Any], program: str) -> str:
     sides = {"source": run.pipeline.source, "target": run.pipeline.target}
     texts = {
         f"{name}_text": f"{side.segmenter} words{', lower-cased' if side.lowercase else ''}"
+        f"{', truecased' if side.truecaser else ''}"
         f"{', BPE' if side.codes else ''}; {len(side.vocabulary):,} tokens"
         for name, side in sides.items()
     }

@@ -283,8 +283,10 @@ def _statistics(parts: Sequence[MergedPart]) -> Statistics:
     train = Statistics(pairs=sum(int(part.mask.sum()) for part in parts))
     side_lengths = []
     for side in SIDES:
-        tokens = getattr(parts[0].corpus.pipeline, side).vocabulary.tokens
-        is_end = np.array([not token.endswith(MARK) for token in tokens])
+        text = getattr(parts[0].corpus.pipeline, side)
+        is_end = np.array(
+            [not (text.codes and token.endswith(MARK)) for token in text.vocabulary.tokens]
+        )
         is_end[EOS] = False
         lengths = np.concatenate([part.lengths(side) for part in parts])
         side_lengths.append(lengths)

@@ -38,8 +38,6 @@ CONVERGED = {"patience", "floor"}  # reasons of runs that ended by themselves
 # settings that a later command may change: the runs continue where they ended
 LONGER = ("training.max_", "training.stop", "training.keep")
 
-Train = Callable[[Config, Path], "Result"]
-
 
 @dataclass(frozen=True)
 class ScalingPlan:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from jtrans.data.batch import Batch
     from jtrans.models.base import TranslationModel
 
-MICRO_BATCH_TOKENS = 256  # of one micro-batch, as in the original's recipe
 UPDATE_MICRO_BATCHES = 16  # micro-batches of an update, which has 4,096 tokens
 MULTIPLE = 8  # the number of sentences above this is a multiple of it
 

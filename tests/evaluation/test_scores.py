@@ -15,7 +15,7 @@ from jtrans.errors import CorpusError
 from jtrans.evaluation import scores
 from jtrans.evaluation.scores import (
     METRICS,
-    corpus_bleu,
+    corpus_score,
     interval_text,
     make_metric,
     sacrebleu_scores,
@@ -79,7 +79,7 @@ def test_lowercasing_ignores_case() -> None:
     loud = [line.upper() for line in REFERENCES]
     results = sacrebleu_scores(loud, [REFERENCES], target_language="en", lowercase=True)
     assert [score.value for score in results] == pytest.approx([100, 100, 0])
-    assert corpus_bleu(loud, [REFERENCES], target_language="en") < 50
+    assert corpus_score("bleu", loud, [REFERENCES], target_language="en") < 50
 
 
 def test_a_second_reference_can_only_help() -> None:
@@ -114,7 +114,7 @@ def test_validation_bleu_is_the_bleu_of_the_final_score(lines: list[str], lowerc
         target_language="en",
         lowercase=lowercase,
     )
-    bleu = corpus_bleu(lines, references, target_language="en", lowercase=lowercase)
+    bleu = corpus_score("bleu", lines, references, target_language="en", lowercase=lowercase)
     assert bleu == score.value
 
 
@@ -180,13 +180,13 @@ def test_many_lines_that_look_tokenised_write_nothing_to_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        corpus_bleu(["a b c ."] * 200, [["a b c ."] * 200], target_language="en")
+        corpus_score("bleu", ["a b c ."] * 200, [["a b c ."] * 200], target_language="en")
     assert not caplog.records
 
 
 def test_empty_lines_are_scored_like_any_other() -> None:
-    assert corpus_bleu(["", *HYPOTHESES], [["", *REFERENCES]], target_language="en") == (
-        corpus_bleu(HYPOTHESES, [REFERENCES], target_language="en")
+    assert corpus_score("bleu", ["", *HYPOTHESES], [["", *REFERENCES]], target_language="en") == (
+        corpus_score("bleu", HYPOTHESES, [REFERENCES], target_language="en")
     )
     assert values([""], [[""]]) == [0, 0, 0]
 
@@ -207,7 +207,7 @@ def test_sets_that_do_not_fit_are_refused_with_their_counts(
     with pytest.raises(CorpusError, match=message):
         sacrebleu_scores(hypotheses, references, target_language="en")
     with pytest.raises(CorpusError, match=message):
-        corpus_bleu(hypotheses, references, target_language="en")
+        corpus_score("bleu", hypotheses, references, target_language="en")
 
 
 @pytest.mark.parametrize(

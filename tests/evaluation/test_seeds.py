@@ -63,6 +63,16 @@ def test_without_seeds_only_sentences_count() -> None:
     assert (test.has_seeds, test.is_borrowed, test.samples) == (False, False, 1000)
 
 
+def test_a_system_without_a_score_lends_no_spread_and_hides_no_other() -> None:
+    pair = sample([40.0]), sample([41.0], seed=2)
+    spread = [sample([40.0, 42.0, 44.0]), sample([40.0, 41.0, np.nan])]
+    known = compare_means(*pair, spread[:1], sentences=1000)
+    assert known.is_borrowed and known.p_value > 0.1
+    assert compare_means(*pair, spread, sentences=1000) == known
+    alone = compare_means(*pair, sentences=1000)
+    assert compare_means(*pair, spread[1:], sentences=1000) == alone and not alone.is_borrowed
+
+
 def test_a_difference_within_the_spread_of_the_seeds_is_not_significant() -> None:
     # the drawn differences hardly vary: over sentences alone any difference would do
     first, other = sample([40.0, 43.0, 41.0]), sample([43.0, 41.5, 44.0])

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from jtrans import __version__
 from jtrans.analysis.study.scores import score_subjects
 from jtrans.analysis.study.study import Study
 from jtrans.errors import how_many
+from jtrans.evaluation.scores import tokenizer_name
 from jtrans.evaluation.significance import PairedResult
 from jtrans.evaluation.systems import TITLES, Evaluation
 from jtrans.progress import Progress
@@ -86,6 +89,7 @@ def report_scores(study: Study, progress: Progress) -> ReportScores:
         all_references=True,
         systems=translations,
         lowercase=study.lowercase,
+        versions=[__version__, version("sacrebleu"), tokenizer_name(study.target_language)],
     )
     content = cached.read()
     if content is not None:

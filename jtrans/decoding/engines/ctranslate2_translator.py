@@ -93,7 +93,7 @@ class CTranslate2Translator(Translator):
         )
 
     def _attention(
-        self, sources: Sequence[Ids], targets: Sequence[Ids]
+        self, sources: Sequence[Ids], targets: Sequence[Ids], lines: Sequence[int]
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
         assert self.engine is not None
         lengths = [max(map(len, pair)) for pair in zip(sources, targets, strict=True)]

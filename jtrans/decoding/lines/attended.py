@@ -19,20 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jtrans.data.batch import Ids
+from jtrans.decoding.lines.constraints import UNKNOWN
 from jtrans.decoding.lines.sentences import InputSentence
 from jtrans.decoding.lines.translation import Translation
 from jtrans.decoding.options import TranslationExtras
 from jtrans.decoding.word_alignments import READINGS, read_off
 from jtrans.text.alignments import WordAlignment, to_pharaoh, word_numbers
 from jtrans.text.pipeline import TextPipeline
-from jtrans.text.vocabulary import SPECIALS, UNK
 
-UNKNOWN = SPECIALS[UNK]
 LEAST_COVERAGE = 1e-3  # of a source token; the logarithm of 0 would rank a translation last
 GRID_DIGITS = 4
 
 # from source and target ids, each ending in EOS, to the number of each pair and its [T, S]
-Attention = Callable[[Sequence[Ids], Sequence[Ids]], Iterator[tuple[int, NDArray[np.float32]]]]
+Attention = Callable[
+    [Sequence[Ids], Sequence[Ids], Sequence[int]], Iterator[tuple[int, NDArray[np.float32]]]
+]
 
 
 def coverage(weights: NDArray[np.float32]) -> float:
@@ -64,7 +65,8 @@ class AttentionReader:
         targets = [target.encode_pieces(result[index][rank].tokens[:-1]) for index, rank in places]
         source_ids = [sentences[index].ids for index, _ in places]
         pieces = [self.pipeline.source.pieces(sentence.text) for sentence in sentences]
-        for number, weights in self.attention(source_ids, targets):
+        lines = [sentences[index].number for index, _ in places]
+        for number, weights in self.attention(source_ids, targets, lines):
             index, rank = places[number]
             result[index][rank] = self._read(
                 result[index][rank], weights, pieces[index], sentences[index].constraints.words

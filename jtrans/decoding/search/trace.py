@@ -89,8 +89,10 @@ class Trace:
                 raise self._failure(sentence_number)
             hypotheses.sort(key=lambda hypothesis: -hypothesis.score)  # ties: the first to end
             if options.diverse_groups > 1:  # two groups can find the same
-                hypotheses[:] = {tuple(each.tokens): each for each in reversed(hypotheses)}.values()
-                hypotheses.reverse()
+                different: dict[tuple[int, ...], Hypothesis] = {}
+                for each in hypotheses:
+                    different.setdefault(tuple(each.tokens), each)
+                hypotheses[:] = different.values()
             del hypotheses[options.nbest :]
         return finished
 

@@ -22,8 +22,10 @@ for name in ("export.json", "pipeline.json", "start.onnx", "step.onnx"):
 facts = json.loads((folder / "export.json").read_text(encoding="utf-8"))
 pipeline = json.loads((folder / "pipeline.json").read_text(encoding="utf-8"))
 tokens = {side: pipeline[side]["vocabulary"]["tokens"] for side in ("source", "target")}
-ids = {token: number for number, token in enumerate(tokens["source"])}
+words = [*enumerate(tokens["source"])][SPARE + 1 :]  # no word of a text is a special or filler
+ids = {token: number for number, token in words if not token.startswith("madeupword")}
 codes = [tuple(line.split()) for line in (pipeline["source"]["codes"] or "").splitlines()]
+is_old = codes[:1] != [("#version:", "0.2")]  # the end of a word is a symbol of its own
 ranks = {pair: rank for rank, pair in enumerate(codes)}
 halves = {"".join(pair): pair for pair in reversed(codes) if pipeline["source"].get("spell")}
 names = [tensor["name"] for tensor in facts["state"]]
@@ -34,9 +36,13 @@ start, step = (onnxruntime.InferenceSession(folder / f"{x}.onnx") for x in ("sta
 def split(word: str) -> list[str]:
     """Split a word into BPE pieces."""
     pieces = [*word[:-1], f"{word[-1]}</w>"] if ranks else [f"{word}</w>"]
+    if ranks and is_old:
+        pieces = [*word, "</w>"]
     while pairs := [(ranks[p], i) for i, p in enumerate(pairwise(pieces)) if p in ranks]:
         place = min(pairs)[1]
         pieces[place : place + 2] = ["".join(pieces[place : place + 2])]
+    if pieces[-1] == "</w>":
+        pieces[-2:] = [f"{pieces[-2]}</w>"]
     *first, last = pieces
     return [known for piece in first for known in spell(piece)] + spell(last, is_last=True)
 

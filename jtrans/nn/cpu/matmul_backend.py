@@ -16,7 +16,7 @@ from torch import Tensor
 FP32_ERROR = 1e-5  # far above the relative error of a true float32 product of 256 terms
 PRECISIONS = {"MKL": "highest", "oneDNN": "medium"}  # torch's switch between them
 
-_is_held = False  # whether the switch stays as it is, see `hold_backend`
+_holders = 0  # while there are any, the switch stays as it is, see `hold_backend`
 
 
 def take_faster_backend(margin: float, rounds: int) -> str:
@@ -75,12 +75,12 @@ def hold_backend() -> Iterator[None]:
 
     Threads that compute at the same time need this, as the switch belongs to the whole process.
     """
-    global _is_held
-    before, _is_held = _is_held, True
+    global _holders
+    _holders += 1  # they need not end in the order in which they began
     try:
         yield
     finally:
-        _is_held = before
+        _holders -= 1
 
 
 @contextlib.contextmanager
@@ -92,7 +92,7 @@ def onednn_for_short_products(dtype: torch.dtype) -> Iterator[None]:
     """
     before = torch.get_float32_matmul_precision()
     is_used = before != PRECISIONS["MKL"]
-    if _is_held or dtype != torch.float32 or is_used or not is_onednn_real_float32():
+    if _holders or dtype != torch.float32 or is_used or not is_onednn_real_float32():
         yield
         return
     torch.set_float32_matmul_precision(PRECISIONS["oneDNN"])
@@ -114,7 +114,7 @@ def mkl_for_tiny_products() -> Iterator[None]:
     run within one such context around all of them.
     """
     before = torch.get_float32_matmul_precision()
-    if _is_held or before == PRECISIONS["MKL"]:
+    if _holders or before == PRECISIONS["MKL"]:
         yield
         return
     torch.set_float32_matmul_precision(PRECISIONS["MKL"])

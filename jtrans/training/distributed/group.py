@@ -82,7 +82,6 @@ class Group(Ranks):
         self.rank, self.count = place.rank, place.count
         self.is_sharding = shard_model and place.count > 1
         self.place = place
-        self._name = device
         device_name = self.device(device)
         is_gpu = resolve_device(device_name).type == "cuda"
         if is_gpu:
@@ -103,16 +102,13 @@ class Group(Ranks):
 
     def close(self) -> None:
         """End the watchdog and leave the group."""
-        if self.watchdog is not None:
-            self.watchdog.stop()
+        self.watchdog.stop()
         if not self._is_lost:
             dist.destroy_process_group()
 
     def tell(self, error: Exception) -> Failure | None:
         """Tell the other ranks of an error; return the error of a rank that told one first."""
         self._is_lost = True  # the others will be gone
-        if self.watchdog is None:
-            return None
         if not isinstance(error, JtransError):
             return self.watchdog.tell(repr(error))
         is_final = not isinstance(error, InternalError | LostRankError)
@@ -142,7 +138,6 @@ class Group(Ranks):
         """Return `should_stop`, which is then also true if another rank has been asked."""
 
         def heard() -> bool:
-            assert self.watchdog is not None
             if should_stop():
                 self.watchdog.ask_to_stop()
             return self.watchdog.is_stopping
@@ -151,8 +146,7 @@ class Group(Ranks):
 
     def doing(self, text: str) -> None:
         """Note what this rank does next, for the message if it never ends."""
-        if self.watchdog is not None:
-            self.watchdog.doing(text)
+        self.watchdog.doing(text)
 
     # The data of an update
 
@@ -289,8 +283,7 @@ class Group(Ranks):
 
     def _lost(self, error: RuntimeError) -> LostRankError:
         self._is_lost = True
-        known = self.watchdog.explain() if self.watchdog is not None else None
         return LostRankError(
-            known or f"the connection to another rank is lost: {error}",
+            self.watchdog.explain() or f"the connection to another rank is lost: {error}",
             hint="the same command continues from the last checkpoint",
         )

@@ -17,7 +17,7 @@ from jtrans.analysis.study.load import load_study
 from jtrans.analysis.study.study import Study
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError
-from jtrans.evaluation.scores import corpus_bleu
+from jtrans.evaluation.scores import corpus_score
 from jtrans.evaluation.systems import SystemOutput, evaluate
 from jtrans.runs import Run
 
@@ -55,7 +55,7 @@ def test_bins_are_compared_by_paired_bootstrap(files: Study) -> None:
             assert row[5:] == [None] * 3
             continue
         assert row[5] == pytest.approx(
-            corpus_bleu(systems[1].lines, references, target_language="en")
+            corpus_score("bleu", systems[1].lines, references, target_language="en")
         )
         assert row[6] == pytest.approx(expected.difference)
         assert isinstance(row[7], float)

@@ -26,7 +26,7 @@ from jtrans.runs import Run
 from jtrans.text.pipeline import TextPipeline, TextSide
 from jtrans.text.vocabulary import EOS, Vocabulary
 
-pytest.importorskip("onnxruntime")
+onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 
 SIZES = {"width": 8, "ffn_width": 12, "heads": 2}
@@ -168,6 +168,40 @@ def test_the_example_reads_words_as_the_pipeline_does(
     choices = DecodingChoices(device="cpu", search={"beam": 1, "max_length": "S+50"})
     given = capsys.readouterr().out.splitlines()
     assert given == Translator.load([run], choices).translate(["Hund", "HUND Hundehund"])
+
+
+@pytest.mark.parametrize(
+    "codes", [None, "#version: 0.2\na b</w>\n", "#version: 0.1\na b\nab </w>\n", "a b\nab </w>\n"]
+)
+def test_the_example_knows_old_codes_and_no_special_words(
+    codes: str | None,
+    make_run: MakeRun,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    known = Vocabulary.build(dict.fromkeys(["ab", "a@@", "b", "a", "c", "b@@"], 9))
+    source = TextSide("de", segmenter="whitespace", codes=codes, vocabulary=known)
+    target = TextSide(
+        "en", segmenter="whitespace", vocabulary=Vocabulary.build(dict.fromkeys(TARGET_WORDS, 9))
+    )
+    config = {"model": {"system": "convs2s", **TRACED["convs2s"]}}
+    run = Run.open(make_run("run", config=config, pipeline=TextPipeline(source, target)))
+    lines = ["ab", "abc", "c a", "ab </s> b", "<pad> a madeupword0000"]
+    assert run.pipeline.source.pieces("ab") == ["ab"]
+    example = export_to_onnx(run, run.folder / "out").folder / "translate_onnx.py"
+    seen: list[list[int]] = []
+    session = onnxruntime.InferenceSession
+
+    class Watched(session):  # type: ignore[misc, valid-type]
+        def run(self, names: Any, inputs: dict[str, Any]) -> Any:
+            if "source" in inputs:
+                seen.append(inputs["source"][0].tolist())
+            return super().run(names, inputs)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Watched)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+    runpy.run_path(str(example), run_name="__main__")
+    assert seen == [source.encode(line) for line in lines]
 
 
 def test_the_example_names_a_line_that_is_too_long(
