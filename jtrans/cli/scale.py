@@ -23,7 +23,7 @@ from jtrans.cli.options import (
     option,
     read_seeds,
 )
-from jtrans.errors import usage_error
+from jtrans.errors import ConfigError, usage_error
 
 if TYPE_CHECKING:
     from jtrans.config import Config
@@ -40,7 +40,11 @@ def scale(
     data: Path | None = data_option(TRAINING, "data/prepared/CORPUS"),
     out: Path | None = option("Folder of runs and result.", "DIR", "runs/scale/RECIPE", TRAINING),
     ratio: float = option("Factor of the parameters of the layers.", default=2.0),
-    step: int = option("Layers, and multiples of E in F, that are added.", default=1),
+    step: int = option(
+        "How many layers the deeper model has more, and how many times E the wider one's F is "
+        "larger.",
+        default=1,
+    ),
     seeds: str | None = option("Train each model with each seed.", "1,2,3", "the recipe's"),
     run: bool = flag("--run", "Train the scaled model, too.", TRAINING),
     plan_only: bool = flag("--plan-only", "Only say what would be trained.", TRAINING),
@@ -134,7 +138,9 @@ def _scale_joint_layers(
         )
     if not 0.0 < width_ratio <= MOST_WIDTH:
         raise usage_error(
-            f"the ratio F/E is {width_ratio:g}", "--width-ratio 4", where="--width-ratio"
+            f"the ratio F/E is {width_ratio:g}: it must be above 0 and at most {MOST_WIDTH:,.0f}",
+            "--width-ratio 4",
+            where="--width-ratio",
         )
     gradients = Gradients.from_losses(*losses, step=step)
     scaling = solve([joint_layers(layers)], width_ratio, gradients, ratio)
@@ -269,12 +275,18 @@ def _scale_recipe(
         predict,
         scaled_config,
     )
-    from jtrans.scaling.report import write_recipe, write_report
+    from jtrans.scaling.report import NUMBERS, PAGE, RECIPE, write_recipe, write_report
 
     runs = [_train(plan, name, plan.configs[name], device) for name in MEASURED]
     depth, width = find_gradients(plan, runs)
     console.say("Gradients", f"{depth} of depth, {width} of width, nats")
-    scaling = find_scaling(plan, depth, width)
+    try:
+        scaling = find_scaling(plan, depth, width)
+    except ConfigError:
+        if (plan.out / NUMBERS).exists():
+            files = ", ".join((RECIPE, NUMBERS, PAGE))
+            console.warn(f"{files} in {plan.out} are still those of earlier losses")
+        raise
     larger = scaled_config(plan, scaling)
     console.say("Estimating", "memory and time of the base and of the scaled model")
     estimates = predict({BASE: plan.configs[BASE], SCALED: larger}, plan.data, device)
@@ -293,7 +305,8 @@ def _scale_recipe(
     if same == BASE:
         return
     base, place = (
-        shlex.quote(str(plan.run_folder(name, plan.seeds[0]))) for name in (BASE, same or SCALED)
+        shlex.quote(str(plan.run_folder(name, config, plan.seeds[0])))
+        for name, config in ((BASE, plan.config), (same or SCALED, larger))
     )
     if same is not None:
         console.say("Scaled", f"it is the {same} model, which is trained already")

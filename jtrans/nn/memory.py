@@ -79,6 +79,22 @@ def available_memory(root: Path = Path("/")) -> int | None:
     return max(0, min(limits))
 
 
+def most_memory_used() -> int | None:
+    """Return the most bytes that this process has used so far; None if the system does not say.
+
+    Linux also has them from `getrusage`, but passes them on to programs that a process starts: a
+    small one then seems as large as the one that started it.
+    """
+    peak = _numbers(Path("/proc/self/status")).get("VmHWM")
+    if peak is not None:
+        return 1024 * peak
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in bytes on macOS
+
+
 def _control_groups(root: Path) -> Iterator[tuple[Path, str, str]]:
     """Yield the folders of the process's control groups with the names of limit and usage."""
     for line in _lines(root / "proc/self/cgroup"):

@@ -22,6 +22,7 @@ from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import WorkError
 from jtrans.files import write_text
+from jtrans.models.zoo import system_configs
 from jtrans.runs import Run
 from jtrans.scaling.sizes import ffn_width, layer_counts, resized, stack_sizes, width_ratio
 from jtrans.scaling.solve import Gradients, Scaling, layer_parameters, solve
@@ -82,7 +83,7 @@ class ScalingPlan:
 
         corpus = PreparedCorpus.open(self.data)
         for seed in self.seeds:
-            folder, own = self.run_folder(name, seed), with_seed(config, seed)
+            folder, own = self.run_folder(name, config, seed), with_seed(config, seed)
             if Run.exists(folder):
                 check_same_run(Run.open(folder), own, corpus, free=LONGER)
 
@@ -91,10 +92,19 @@ class ScalingPlan:
         same = (name for name, own in self.configs.items() if own.model == config.model)
         return next(same, None)
 
-    def run_folder(self, name: str, seed: int) -> Path:
-        """Return the folder of a run; the folder's name has the ratio for a scaled model."""
-        size = f"-{self.ratio:g}x" if name == SCALED else ""
-        return self.out / f"{name}{size}-{seed}"
+    def run_folder(self, name: str, config: Config, seed: int) -> Path:
+        """Return the folder of a run.
+
+        The name of a scaled model's has its sizes, as these change with the losses; earlier
+        versions wrote the ratio.
+        """
+        if name != SCALED:
+            return self.out / f"{name}-{seed}"
+        earlier = self.out / f"{name}-{self.ratio:g}x-{seed}"
+        if Run.exists(earlier) and Run.open(earlier).config(system_configs()).model == config.model:
+            return earlier
+        layers = "+".join(map(str, layer_counts(config).values()))
+        return self.out / f"{name}-{layers}-layers-ffn-{ffn_width(config)}-{seed}"
 
 
 @dataclass(frozen=True)
@@ -254,7 +264,7 @@ def train_model(
     plan.check_runs(name, config)
     results: dict[int, Result] = {}
     for seed in plan.seeds:
-        folder = plan.run_folder(name, seed)
+        folder = plan.run_folder(name, config, seed)
         with one_of_several(folder):
             result = train(
                 with_seed(config, seed),

@@ -158,6 +158,8 @@ def check_ratio(ratio: float) -> None:
     """
     if not 1.0 <= ratio <= MOST_RATIO:
         limit = f"above {MOST_RATIO:,.0f}" if ratio > 1.0 else "below 1: scaling adds parameters"
+        if math.isnan(ratio):
+            limit = "no number"
         raise ConfigError(
             f"the ratio {ratio:g} is {limit}",
             where="--ratio",
@@ -233,7 +235,7 @@ def solve(
 
 def _unreachable(gradients: Gradients, ratio: float, most: float) -> ConfigError:
     """Return the error for a ratio that is not reached; `most` is the highest along the way."""
-    lower = math.floor(100.0 * most) / 100.0
+    lower = math.floor(1e4 * most) / 1e4
     reached = f"at most {lower:g} times" if lower > 1.0 else "they only shrink"
     return _uncertain(
         f"the parameters never grow {ratio:g} times in the direction of the gradients: {reached}",
@@ -244,7 +246,10 @@ def _unreachable(gradients: Gradients, ratio: float, most: float) -> ConfigError
 
 def _uncertain(message: str, gradients: Gradients, otherwise: str = "") -> ConfigError:
     """Return the error for a direction in which one of the gradients shrinks the network."""
-    hint = "train longer, or with more seeds (--seeds 1,2,3), so that the gradients are certain"
+    hint = (
+        "train longer, or with more seeds (jtrans scale RECIPE --seeds 1,2,3), so that the "
+        "gradients are certain"
+    )
     return ConfigError(
         f"{message} ({gradients.depth:g} of depth, {gradients.width:g} of width)",
         where="--ratio",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
 
 from jtrans.errors import WorkError
-from jtrans.nn.memory import describe, is_out_of_memory
+from jtrans.nn.memory import describe, is_out_of_memory, most_memory_used
 
 FIRST_WAIT, LONGEST_WAIT = 50, 6400  # updates
 
@@ -84,9 +83,4 @@ def peak_memory(device: torch.device) -> int:
     """Return the most memory used so far, in bytes: of the GPU, else of this process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    if sys.platform == "win32":
-        return 0
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    return most_memory_used() or 0

@@ -90,7 +90,7 @@ def test_losses_of_any_recipe_lead_to_its_sizes(
     assert {key: config[key] for key in sizes} == sizes
 
 
-LOSSES = {"base": 2.0, "deeper": 1.9, "wider": 1.92, "scaled-2x": 1.8}
+LOSSES = {"base": 2.0, "deeper": 1.9, "wider": 1.92, "scaled": 1.8}
 TINY = [
     f"--set={setting}"
     for setting in (
@@ -112,7 +112,7 @@ def lossy(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     losses = dict(LOSSES)
 
     def lowest(run: Run) -> float:
-        return losses[run.folder.name.rpartition("-")[0]] + 0.01 * int(run.folder.name[-1])
+        return losses[run.folder.name.partition("-")[0]] + 0.01 * int(run.folder.name[-1])
 
     def here(configs: dict[str, Config], data: Path, device: str | None) -> dict[str, Any]:
         from jtrans.training.estimate import estimate
@@ -149,10 +149,37 @@ def test_three_models_are_trained_and_the_scaled_recipe_trains(
 
     command = shlex.split(result.err.rpartition("Next: ")[2])
     assert jtrans(*command[1:]).code == 0
-    assert (out / "scaled-2x-2" / "run.json").is_file()
+    sizes = (
+        f"{config['encoder_layers']}+{config['decoder_layers']}-layers-ffn-{config['ffn_width']}"
+    )
+    assert (out / f"scaled-{sizes}-2" / "run.json").is_file()
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*.safetensors")}
     assert jtrans(*line, "--seeds", "2", "--run", "--json").code == 0
     assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_other_losses_lead_to_another_scaled_run(
+    jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float]
+) -> None:
+    line = ["scale", "demo/transformer", "--data", "data", "--out", "scale", "--ratio", 3, *TINY]
+    assert jtrans(*line, "--run", "--json").code == 0
+    [first] = (tmp_path / "scale").glob("scaled-*-1")
+    earlier = first.rename(first.with_name("scaled-3x-1"))  # as earlier versions named it
+    before = {path: path.stat().st_mtime_ns for path in earlier.rglob("*.safetensors")}
+    assert jtrans(*line, "--run", "--json").code == 0
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert not first.exists()
+
+    lossy |= {"deeper": 1.99, "wider": 1.7}
+    assert jtrans(*line, "--run", "--json").code == 0
+    [second] = (tmp_path / "scale").glob("scaled-*-layers-*-1")
+    assert second.name != first.name
+    assert jtrans("train", "scale/scaled.toml", "--data", "data", "--run", second).code == 0
+
+    lossy |= {"deeper": 2.2, "wider": 2.2}
+    refused = jtrans(*line, "--run")
+    assert refused.code == 2
+    assert "are still those of earlier losses" in refused.err
 
 
 @pytest.mark.parametrize(

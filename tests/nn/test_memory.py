@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -160,3 +162,12 @@ def test_a_long_cache_grows_by_a_quarter() -> None:
     assert all(
         capacity <= 1.26 * slots for slots, capacity in enumerate(capacities, 1) if slots > 1100
     )
+
+
+def test_a_process_does_not_inherit_the_memory_of_the_one_that_started_it() -> None:
+    large = torch.ones(2**30, dtype=torch.uint8)
+    code = "from jtrans.nn.memory import most_memory_used as most; print(most())"
+    used = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    ours = memory.most_memory_used()
+    assert ours is not None
+    assert 2**24 < int(used.stdout) < large.nbytes < ours
