@@ -32,6 +32,7 @@ from jtrans.decoding.prepared.target import (
 )
 from jtrans.models.base import Memory
 from jtrans.nn.attention import CrossAttention
+from jtrans.nn.gpu.slot_attention import source_attention
 from jtrans.nn.softmax import mask_bias
 
 
@@ -198,6 +199,10 @@ class PlainSource:
         """Return x plus the attention of y to the source, [N, E]."""
         _, B, H, D, S = self._keys.shape
         queries = self._queries[layer](y).view(B, -1, H, D).transpose(1, 2)
+        if queries.is_cuda:
+            bias = None if self._bias is None else self._bias[:, 0, 0]
+            mixed = source_attention(queries, self._keys[layer], self._values[layer], bias)
+            return self._outs[layer].add_to(x, mixed.transpose(1, 2).reshape(x.shape))
         queries = queries.reshape(B * H, -1, D).to(self._keys.dtype)
         scores = torch.bmm(queries, self._keys[layer].view(B * H, D, S))  # [B * H, beam, S]
         if self._bias is not None:
