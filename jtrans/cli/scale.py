@@ -170,7 +170,7 @@ def _scale_sizes(
 
 def _show_sizes(scaling: Scaling, layers: Mapping[str, int], *, as_json: bool) -> None:
     if as_json:
-        console.print_json(scaling.to_json())
+        console.print_json({"stacks": [*layers], **scaling.to_json()})
     else:
         _print_scaling(scaling, layers)
     if scaling.changes_nothing:

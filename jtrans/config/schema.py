@@ -403,4 +403,5 @@ class Config(ConfigSection):
         """Return the resolved configuration as TOML, every default written out."""
         import tomli_w
 
-        return tomli_w.dumps(self.model_dump(mode="json", exclude_none=True))
+        sections = self.model_dump(mode="json", exclude_none=True)
+        return tomli_w.dumps({name: section for name, section in sections.items() if section})

@@ -22,6 +22,7 @@ PUBLISHED = ("--from-losses", 1.6, 1.58937, 1.58931, "--layers", 5, "--width-rat
 def test_the_published_losses_give_the_published_sizes(jtrans: Jtrans) -> None:
     result = jtrans("scale", *PUBLISHED, "--ratio", 2, "--json")
     value = json.loads(result.out)
+    assert value["stacks"] == ["layers"]
     assert value["rounded"] == {"layers": 2, "width": 2}
     assert value["exact"]["layers"] == pytest.approx(2.25613, abs=1e-4)
     assert value["ratio"]["realised"] == pytest.approx(1.8667, abs=1e-4)
@@ -141,6 +142,7 @@ def test_three_models_are_trained_and_the_scaled_recipe_trains(
     config = load_config(str(out / "scaled.toml"), system_configs()).model.model_dump()
     assert config["encoder_layers"] == 2 + added["layers"] > 2
     assert config["ffn_width"] == 16 + 8 * added["width"]
+    assert "[expect]" not in (out / "scaled.toml").read_text(encoding="utf-8")
     page = (out / "scale.html").read_text(encoding="utf-8")
     assert "<svg" in page
     assert "http" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", page.partition("<main>")[2])
