@@ -225,6 +225,8 @@ def _show(report: ScoreReport, as_json: bool) -> None:
             f"{band.system}: {band.metric} {band.value:.2f} is {place} the expected range "
             f"{band.low} to {band.high}"
         )
+    for reason in report.unchecked:
+        console.talk(reason)
     if not all(band.is_held for band in report.bands):
         raise typer.Exit(EXIT_CHECK_FAILED)
 

@@ -16,6 +16,7 @@ from jtrans.evaluation.target import TargetLanguage
 
 if TYPE_CHECKING:
     from jtrans.analysis.study.members import Member
+    from jtrans.config import Config
     from jtrans.decoding.options import DecodingChoices
     from jtrans.runs import Run
 
@@ -53,6 +54,7 @@ class ScoreReport:
     # of runs, in the order of the systems: parameters, tokens per second and the like
     details: Sequence[Mapping[str, Any]] = ()
     bands: Sequence[Band] = ()  # expected scores
+    unchecked: Sequence[str] = ()  # why scores were not compared with the expected ones
     tag_warnings: Sequence[str] = ()
     # whether a group has the checkpoints of one run's window, not several seeds
     is_window: bool = False
@@ -223,8 +225,8 @@ def report_on_runs(
     details = [_details(member) for member in members]
     warnings = _add_tag_scores(members, details)
     target = TargetLanguage(members[0].run.pipeline.target.language, "the runs' corpus")
-    bands = _bands(members, evaluation, is_window=is_window)
-    return ScoreReport(evaluation, target, details, bands, warnings, is_window)
+    bands, unchecked = _bands(members, evaluation, lowercase, is_window=is_window)
+    return ScoreReport(evaluation, target, details, bands, unchecked, warnings, is_window)
 
 
 class _Bar(console.TerminalProgress):
@@ -265,23 +267,61 @@ def _add_tag_scores(members: Sequence[Member], details: Sequence[dict[str, Any]]
     return warnings
 
 
-def _bands(members: Sequence[Member], evaluation: Evaluation, *, is_window: bool) -> list[Band]:
-    """Compare every run, of a window its mean, with what its recipe expects."""
+def _bands(
+    members: Sequence[Member], evaluation: Evaluation, lowercase: bool | None, *, is_window: bool
+) -> tuple[list[Band], list[str]]:
+    """Compare every run, of a window its mean, with what its recipe expects.
+
+    Returns:
+        The comparisons, and why others were not made.
+    """
     from jtrans.models.zoo import system_configs
 
     alone = [SeedGroup(system.name, [system]) for system in evaluation.systems]
     by_name = {member.name: member for member in members}
-    bands = []
+    bands, unchecked = [], []
     for group in evaluation.groups if is_window else alone:
         member = by_name[group.names[0]]
         config = member.run.config(system_configs())
         if config.data.corpus not in (None, member.run.info.get("corpus")):
             continue  # other data than the recipe's
+        reasons = [
+            f"it is of {split}, which the corpus does not have"
+            for split in config.expect
+            if split not in member.corpus.splits
+        ]
         expected = config.expect.get(member.text.split)
-        if expected is not None and expected.metric in evaluation.metrics:
-            value = group.mean(expected.metric)
-            bands.append(Band(group.name, expected.metric, expected.low, expected.high, value))
-    return bands
+        if expected is not None:
+            others = _other_settings(member, config, lowercase, is_window=is_window)
+            if expected.metric not in evaluation.metrics:
+                others.append(f"it is of {expected.metric}, which --metric leaves out")
+            reasons += others
+            if not others:
+                value = group.mean(expected.metric)
+                bands.append(Band(group.name, expected.metric, expected.low, expected.high, value))
+        unchecked += [f"{group.name}: band not checked: {reason}" for reason in reasons]
+    return bands, unchecked
+
+
+def _other_settings(
+    member: Member, config: Config, lowercase: bool | None, *, is_window: bool
+) -> list[str]:
+    """Return in words how a run was scored in another way than its recipe is."""
+    from jtrans.decoding.options import SearchOptions
+
+    usual, used = SearchOptions.from_config(config), member.decoding.search_options(member.run)
+    reasons = [
+        f"it is for {name.replace('_', ' ')} {value}, not {vars(used)[name]}"
+        for name, value in asdict(usual).items()
+        if vars(used)[name] != value
+    ]
+    if not is_window and member.decoding.checkpoint != "best":
+        reasons.append(f"it is for the checkpoint best, not {member.decoding.checkpoint}")
+    if config.data.corpus not in (None, member.corpus.name):  # by --data
+        reasons.append(f"it is for {config.data.corpus}, not {member.corpus.name}")
+    if lowercase not in (None, member.words.lowercase):
+        reasons.append(f"it is for {'cased' if lowercase else 'lower-cased'} text")
+    return reasons
 
 
 def _shown(group: SeedGroup, metric: str) -> str:

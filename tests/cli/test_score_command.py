@@ -227,7 +227,57 @@ def test_a_score_outside_the_expected_band_fails(
     assert expected["is_held"] == (code == 0)
     assert ("outside the expected" in result.err) == (code == 4)
     assert ("within the expected" in result.err) == (code == 0)
-    assert jtrans("score", run, "--metric", "bleu").code == 0
+
+
+IMPOSSIBLE = {"metric": "chrf", "low": -2.0, "high": -1.0}
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--beam", "2"], "it is for beam 5, not 2"),
+        (["--length-penalty", "0.5"], "it is for length penalty 1.0, not 0.5"),
+        (["--checkpoint", "last"], "it is for the checkpoint best, not last"),
+        (["--lowercase"], "it is for cased text"),
+        (["--metric", "bleu"], "it is of chrf, which --metric leaves out"),
+    ],
+)
+def test_a_band_is_not_for_scores_of_another_kind(
+    options: list[str], reason: str, jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    run = _run_of(corpus, make_run, config={"expect": {"test": IMPOSSIBLE}})
+    result = jtrans("score", run, "--json", *options)
+    assert result.code == 0
+    assert json.loads(result.out)["expected"] == []
+    assert f"run: band not checked: {reason}\n" in result.err
+
+
+@pytest.mark.parametrize("options", [["--beam", "5"], ["--cased"], ["--checkpoint", "best"]])
+def test_the_settings_of_the_recipe_may_be_given(
+    options: list[str], jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    run = _run_of(corpus, make_run, config={"expect": {"test": IMPOSSIBLE}})
+    assert jtrans("score", run, *options).code == 4
+
+
+def test_a_band_is_not_for_another_corpus_than_the_recipes(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    config = {"data": {"corpus": "trained"}, "expect": {"test": IMPOSSIBLE}}
+    run = make_run(pipeline=corpus.pipeline, corpus="trained", config=config)
+    result = jtrans("score", run, "--data", corpus.folder)
+    assert result.code == 0
+    assert f"run: band not checked: it is for trained, not {corpus.name}" in result.err
+
+
+def test_a_band_of_a_split_that_the_corpus_lacks_is_named(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    expect = {"tset": IMPOSSIBLE, "valid": IMPOSSIBLE}
+    result = jtrans("score", _run_of(corpus, make_run, config={"expect": expect}))
+    assert result.code == 0
+    lines = [line for line in result.err.splitlines() if "band" in line]
+    assert lines == ["run: band not checked: it is of tset, which the corpus does not have"]
 
 
 def test_a_run_on_other_data_than_its_recipe_names_expects_no_score(
