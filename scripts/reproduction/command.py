@@ -31,10 +31,12 @@ from scripts.reproduction.catalogue import (
     Row,
     experiment_names,
     find_experiment,
+    parse_rows,
     parse_seeds,
 )
+from scripts.reproduction.data import digests, open_data
 from scripts.reproduction.results import RowResult, check_same_data, merge, read_results
-from scripts.reproduction.row import LIMITS, Job, digests, is_of_recipe, limit_of, run_row
+from scripts.reproduction.row import LIMITS, Job, limit_of, run_row
 from scripts.reproduction.summary import as_json, missing, notes, summarise, table
 
 DESCRIPTION = """Train, translate and score the rows of a table, and print it beside the paper's.
@@ -159,24 +161,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _job(chosen: argparse.Namespace, task: str, setting: str, overrides: Sequence[str] = ()) -> Job:
-    from jtrans.data.prepared import PreparedCorpus
+    from jtrans.nn.device import resolve_device
 
+    resolve_device(chosen.device)  # refuse an unknown one before the corpus is prepared
     if chosen.data is None:
         raise usage_error("no prepared corpus", f"--data data/prepared/{task}", where="--data")
-    if not PreparedCorpus.exists(chosen.data):
-        from jtrans import api
-
-        api.prepare(
-            task, out=chosen.data, originals=chosen.originals, progress=console.TerminalProgress()
-        )
-    corpus = PreparedCorpus.open(chosen.data)
-    languages = "-".join(corpus.languages)
-    if not task.endswith(languages):
-        raise usage_error(
-            f"{chosen.data} is {languages}, the task is {task}",
-            f"--data data/prepared/{task}, which is prepared where it is missing",
-            where="--data",
-        )
+    progress = console.TerminalProgress()
+    corpus = open_data(task, chosen.data, originals=chosen.originals, progress=progress)
     overrides = (*overrides, *chosen.set)
     return Job(task, corpus, chosen.out, setting, overrides, chosen.average, chosen.device)
 
@@ -185,7 +176,9 @@ def _check_numbers(chosen: argparse.Namespace) -> None:
     if chosen.budget is not None and not 0.0 <= chosen.budget < math.inf:
         raise usage_error(f"a budget of {chosen.budget:g} minutes", "--budget 60", "--budget")
     if chosen.average < 0:
-        raise usage_error(f"the average of {chosen.average} checkpoints", "--average 5")
+        raise usage_error(
+            f"the average of {chosen.average} checkpoints", "--average 5", "--average"
+        )
 
 
 def _check_settings(settings: Sequence[str], setting: str) -> None:
@@ -211,13 +204,13 @@ def _again(given: Sequence[str]) -> str:
 
 def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
     experiment = find_experiment(chosen.experiment, chosen.task)
-    names = None if chosen.rows is None else [name.strip() for name in chosen.rows.split(",")]
-    rows = experiment.chosen(names)
+    rows = experiment.chosen(None if chosen.rows is None else parse_rows(chosen.rows))
     seeds = parse_seeds(chosen.seeds)
     results = Path(chosen.out) / "rows"
     if chosen.merge:
         recipes = {row.name: row.recipe.format(task=chosen.task) for row in experiment.rows}
-        merge(chosen.merge, results, recipes=recipes, task=chosen.task)
+        splits = experiment.splits
+        merge(chosen.merge, results, recipes=recipes, splits=splits, task=chosen.task)
     done = read_results(results, chosen.task)
     if chosen.table or (chosen.merge and not chosen.figures):
         _show(experiment, done, chosen.out)
@@ -342,8 +335,6 @@ def _show(experiment: Experiment, results: Sequence[RowResult], out: Path) -> No
     for note in notes(experiment, summaries):
         print(note)
     for summary in summaries:
-        if not is_of_recipe(summary.row, summary.results[0]):
-            continue
         for split in experiment.splits:
             band = summary.expected(split, experiment.name)
             if band is not None:

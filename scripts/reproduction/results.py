@@ -18,29 +18,33 @@ from typing_extensions import TypedDict  # pydantic takes no other before Python
 from jtrans.errors import ConfigError, JtransError
 from jtrans.evaluation.bootstrap import SAMPLES
 from jtrans.files import read_json, write_text
+from scripts.reproduction.settings import fault_of, settings_differ
 
 FORMAT = 1
 METRICS = ("bleu", "chrf", "multi-bleu")
-# settings that may differ between the results of a row, as they change no score
-FREE = ("training.seed", "training.keep.last")
-# settings of the translations in validations, which change no score if the loss decides
-WATCHED = ("training.validate_sentences", "training.validate_samples", "training.validate_beam")
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 Percent = Annotated[float, Field(ge=0.0, le=100.0)]
 Count = Annotated[int, Field(ge=0)]
+AtLeastOne = Annotated[int, Field(ge=1)]
 Time = Annotated[float, Field(ge=0.0)]
 # these become parts of file names, and decide what is made when a row is made again
 Name = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]
 Setting = Annotated[str, Field(pattern=r"^(paper|equal-(time|updates):[1-9]\d*)$")]
 Checkpoint = Annotated[str, Field(pattern=r"^(best|average-[1-9]\d*)$")]
+Point = Annotated[list[float], Field(min_length=3, max_length=3)]
 ROUNDING = 0.01  # of scores: those of the drawn test sets are stored with fewer digits
 
 
 class DataFacts(TypedDict):
-    """The data of a result: digests of the splits and of the pipeline, training pairs."""
+    """The data of a result: digests of the splits and of the pipeline, training pairs.
+
+    `catalogue` is the name of its corpus in the catalogue, None for files of a user; older results
+    have none.
+    """
 
     name: str
+    catalogue: NotRequired[str | None]
     pairs: Count
     complete_pairs: Count | None
     is_subset: bool
@@ -73,7 +77,7 @@ class SplitScores:
 
     __pydantic_config__ = STRICT
 
-    sentences: Count
+    sentences: AtLeastOne
     scores: dict[str, Percent]
     signature: str
     drawn: Annotated[list[Percent], Field(min_length=SAMPLES, max_length=SAMPLES)]
@@ -113,11 +117,11 @@ class RowResult:
     data: DataFacts
     versions: dict[str, str]
     machine: dict[str, str]
-    parameters: Count
+    parameters: AtLeastOne
     training: TrainingFacts
     checkpoint: Checkpoint
-    curve: list[list[float]]
-    splits: dict[str, SplitScores]
+    curve: Annotated[list[Point], Field(min_length=1)]
+    splits: Annotated[dict[str, SplitScores], Field(min_length=1)]
 
     @property
     def file_name(self) -> str:
@@ -129,6 +133,11 @@ class RowResult:
         """Its processor and device as readable text."""
         device = self.machine["device"].replace(", 1 threads", ", 1 thread")
         return f"{self.machine['processor']}, {device}"
+
+    @property
+    def is_of_task(self) -> bool:
+        """Whether its text is that of the task in the catalogue, as far as is known."""
+        return self.data.get("catalogue", self.data["name"]) == self.task
 
     def has(self, splits: Iterable[str]) -> bool:
         """Return whether these splits have been scored."""
@@ -166,12 +175,9 @@ class RowResult:
 
     def _fault(self) -> str | None:
         """Return in words what is missing or contradictory in a well-formed file, or None."""
-        training = self.config.get("training")
-        if not isinstance(training, dict) or not {"seed", "best_metric", "keep"} <= set(training):
-            return "config.training is not whole"
-        if not all(isinstance(training.get(key, {}), dict) for key in ("keep", "stop")):
-            return "config.training is not whole"
-        if self.seed != training["seed"]:
+        if fault := fault_of(self.config):
+            return f"config: {fault}"
+        if self.seed != self.config["training"]["seed"]:
             return f"seed {self.seed} is not that of its configuration"
         for name, split in self.splits.items():
             if missing := set(METRICS) - set(split.scores):
@@ -233,10 +239,13 @@ def check_same_data(results: Iterable[RowResult], task: str | None = None) -> No
         task: the task of the table, if known.
 
     Raises:
-        ConfigError: the results differ in task or data, or those of one row in settings.
+        ConfigError: the results differ in task or data, or those of one row in settings; or two
+            seeds of a row have the same translations.
     """
     first: RowResult | None = None
     by_row: dict[str, RowResult] = {}
+    translated: dict[tuple[str, str, str], RowResult] = {}
+    scored: dict[str, RowResult] = {}
     for result in results:
         first = first or result
         if result.task != (task or first.task):
@@ -258,6 +267,13 @@ def check_same_data(results: Iterable[RowResult], task: str | None = None) -> No
                 hint="seeds of one row must have the same settings; use another --out for others",
                 kind="reproduce.other-settings",
             )
+        for name, split in result.splits.items():
+            other = scored.setdefault(name, result)
+            if split.sentences != other.splits[name].sentences:
+                raise _other_sentences(result, other, name)
+            twin = translated.setdefault((result.row, name, split.hypotheses), result)
+            if twin.seed != result.seed:
+                raise _same_translations(result, twin, name)
 
 
 def _other_data(result: RowResult, first: RowResult) -> ConfigError:
@@ -272,36 +288,31 @@ def _other_data(result: RowResult, first: RowResult) -> ConfigError:
     )
 
 
-def _different(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> list[str]:
-    keys = []
-    for key in sorted({*old, *new}):
-        ours, theirs = old.get(key), new.get(key)
-        if isinstance(ours, dict) and isinstance(theirs, dict):
-            keys += _different(ours, theirs, f"{prefix}{key}.")
-        elif ours != theirs:
-            keys.append(f"{prefix}{key}")
-    return keys
+def _other_sentences(result: RowResult, other: RowResult, split: str) -> ConfigError:
+    ours, theirs = (each.splits[split].sentences for each in (result, other))
+    return ConfigError(
+        f"{result.file_name} has {ours:,} sentences of {split}, {other.file_name} {theirs:,}",
+        hint="results of one table need the same sentences; leave out the one that was edited",
+        kind="reproduce.other-data",
+    )
 
 
-def settings_differ(result: RowResult, config: Mapping[str, Any]) -> list[str]:
-    """Return the settings in which a result differs from a configuration."""
-    free = free_settings(result.config, config)
-    return [key for key in _different(result.config, config) if key not in free]
-
-
-def free_settings(*configs: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the settings that change no score, and so may differ between these configurations."""
-    return (*FREE, *WATCHED) if all(map(_loss_decides, configs)) else FREE
-
-
-def _loss_decides(config: Mapping[str, Any]) -> bool:
-    training = config["training"]
-    metrics = {training["best_metric"], training.get("stop", {}).get("metric", "valid-loss")}
-    return metrics == {"valid-loss"} and not training["keep"].get("window")
+def _same_translations(result: RowResult, twin: RowResult, split: str) -> ConfigError:
+    return ConfigError(
+        f"{result.file_name} and {twin.file_name} have the same translations of {split}: one is "
+        "a copy of the other, not a seed of its own",
+        hint="leave out the copy; a row without its file is made again",
+        kind="reproduce.copy",
+    )
 
 
 def merge(
-    paths: Sequence[Path], folder: Path, *, recipes: Mapping[str, str], task: str
+    paths: Sequence[Path],
+    folder: Path,
+    *,
+    recipes: Mapping[str, str],
+    splits: Sequence[str],
+    task: str,
 ) -> list[RowResult]:
     """Copy results from other machines into a folder, all or none; return those of the folder.
 
@@ -309,11 +320,12 @@ def merge(
         paths: the files of the results.
         folder: the folder to copy them to.
         recipes: the recipes of the experiment's rows, by name.
+        splits: the splits that the experiment scores.
         task: the task of the experiment.
 
     Raises:
-        ConfigError: a result belongs to no row, another result of its row and seed is there
-            already, or its data or settings differ from those there.
+        ConfigError: a result belongs to no row or lacks a split, another result of its row and seed
+            is there already, or its data or settings differ from those there.
     """
     merged = {result.file_name: result for result in read_results(folder, task)}
     places = {name: folder / name for name in merged}
@@ -327,6 +339,12 @@ def merge(
                 f"{path} is the result of {what}, which is not a row of this experiment",
                 hint=f"its rows are {', '.join(sorted(recipes))}",
                 kind="reproduce.other-row",
+            )
+        if absent := [split for split in splits if split not in result.splits]:
+            raise ConfigError(
+                f"{path} has no scores of {', '.join(absent)}, which this table needs",
+                hint="the command of this experiment completes it, where its run is",
+                kind="reproduce.no-split",
             )
         if merged.setdefault(name, result) != result:
             raise ConfigError(

@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from jtrans import __version__
 from jtrans.errors import CheckpointError, ConfigError, usage_error
-from scripts.reproduction.catalogue import Row, task_pairs
+from scripts.reproduction.catalogue import Row
+from scripts.reproduction.data import describe_data, digests
 from scripts.reproduction.results import (
     METRICS,
-    DataFacts,
     RowResult,
     SplitScores,
     file_name,
-    free_settings,
-    settings_differ,
 )
+from scripts.reproduction.settings import free_settings, plain, settings_differ
 
 if TYPE_CHECKING:
     from jtrans.config import Config
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 LIMITS = ("max_epochs", "max_updates", "max_minutes", "stop")
 SETTINGS = {"equal-time": "max_minutes", "equal-updates": "max_updates"}  # and their limits
-COMPLETE = 0.95  # share of the complete training text: fewer pairs count as a subset
 
 
 @dataclass(frozen=True)
@@ -182,30 +180,19 @@ def limited(config: Config, setting: str) -> Config:
     return api.load_recipe(values)
 
 
-def plain(config: Config) -> dict[str, Any]:
-    """Return a configuration as plain values, without its expected scores."""
-    values = config.model_dump(mode="json", exclude_none=True)
-    values.pop("expect", None)
-    return values
-
-
 def is_of_recipe(row: Row, result: RowResult) -> bool:
-    """Return whether a result was made with the settings of its recipe, unchanged."""
+    """Return whether a result is what `jtrans score` gives for a run of its recipe.
+
+    The settings are those of the recipe, the text is the whole text of the task, and the best
+    checkpoint translated, as it does by default.
+    """
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
 
+    if result.checkpoint != "best" or result.data["is_subset"] or not result.is_of_task:
+        return False
     recipe = load_config(row.recipe_for(result.task), system_configs())
     return not settings_differ(result, plain(recipe))
-
-
-def digests(corpus: PreparedCorpus) -> dict[str, str]:
-    """Return digests that identify the text and the segmentation of a prepared corpus."""
-    parts = {
-        f"{split}.{side}": str(digest)
-        for split, info in corpus.info["splits"].items()
-        for side, digest in info["sha256"].items()
-    }
-    return {**parts, "pipeline": str(corpus.info["pipeline_sha256"])}
 
 
 def run_row(
@@ -244,7 +231,7 @@ def run_row(
         recipe=row.recipe.format(task=job.task),
         setting=job.setting,
         config=plain(config),
-        data=describe_data(job),
+        data=describe_data(job.data, job.task),
         versions=versions(),
         machine=machine(run, job.device),
         parameters=int(run.info["parameters"]),
@@ -320,19 +307,6 @@ def score_split(job: Job, run: Run, checkpoint: str, split: str, progress: Progr
         hypotheses=hashlib.sha256(text.encode()).hexdigest(),
         tokens_per_second=None if rate is None else round(rate, 1),
     )
-
-
-def describe_data(job: Job) -> DataFacts:
-    """Return the facts about the data for a result."""
-    pairs = int(job.data.info["splits"]["train"]["pairs"])
-    complete = task_pairs().get(job.task)
-    return {
-        "name": job.data.name,
-        "pairs": pairs,
-        "complete_pairs": complete,
-        "is_subset": complete is not None and pairs < COMPLETE * complete,
-        "digests": digests(job.data),
-    }
 
 
 def versions() -> dict[str, str]:

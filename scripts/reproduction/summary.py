@@ -15,8 +15,9 @@ from jtrans.evaluation.significance import PairedResult, p_text
 from jtrans.evaluation.systems import SeedGroup, SystemScores, compare_groups
 from jtrans.scaling.experiment import T_QUANTILES
 from scripts.reproduction.catalogue import Experiment, Row
-from scripts.reproduction.results import RowResult, SplitScores, settings_differ
-from scripts.reproduction.row import LIMITS, plain, row_config
+from scripts.reproduction.results import RowResult, SplitScores
+from scripts.reproduction.row import LIMITS, is_of_recipe, row_config
+from scripts.reproduction.settings import plain, settings_differ
 
 BLEU, PAPER_BLEU = "bleu", "multi-bleu"
 FEWEST_SEEDS = 3  # of row and baseline: fewer hardly show how much seeds differ
@@ -60,9 +61,13 @@ class RowSummary:
         return math.floor(10 * (mean - half)) / 10, math.ceil(10 * (mean + half)) / 10
 
     def expected(self, split: str, experiment: str) -> str | None:
-        """Return the band as a line of `[expect]` for the row's recipe, None without a band."""
+        """Return the band as a line of `[expect]` for the row's recipe.
+
+        None for results that are not of the recipe, and for fewer seeds than tell a spread.
+        """
         band = self.band(split, PAPER_BLEU)
-        if band is None:
+        is_known = all(is_of_recipe(self.row, result) for result in self.results)
+        if band is None or len(self.results) < FEWEST_SEEDS or not is_known:
             return None
         first = self.results[0]
         values = {
@@ -238,6 +243,11 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
         lines.append(
             f"A subset of the training text, {data['pairs']:,} of {data['complete_pairs']:,} "
             "pairs: these scores are not comparable with the paper's."
+        )
+    elif not first.is_of_task:
+        lines.append(
+            f"The text was prepared from files, not as {first.task} of the catalogue: these scores "
+            "are comparable with the paper's only if it is the same text."
         )
     limits = list(dict.fromkeys(result.setting for result in results))
     if len(limits) > 1:

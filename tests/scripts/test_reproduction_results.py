@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
@@ -9,12 +10,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from scripts.reproduction import command
+from scripts.reproduction.catalogue import find_experiment
+from scripts.reproduction.results import RowResult, read_results
+from scripts.reproduction.summary import RowSummary, notes, summarise
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "data" / "benchmarks" / "reproduction" / "demo.grammar-de-en"
@@ -84,6 +90,15 @@ CHANGES: dict[str, Change] = {
     "no such average": lambda v: v.update(checkpoint="average-x"),
     "hardly any settings of training": lambda v: v["config"].update(training={"seed": 2}),
     "a number for a section": lambda v: v["config"]["training"].update(stop=5),
+    "no model": lambda v: v["config"].pop("model"),
+    "no decoding": lambda v: v["config"].pop("decoding"),
+    "a model without its width": lambda v: v["config"]["model"].pop("width"),
+    "no parameters": lambda v: v.update(parameters=0),
+    "no curve": lambda v: v.update(curve=[]),
+    "a curve without losses": lambda v: v.update(curve=[[100]]),
+    "no splits": lambda v: v.update(splits={}),
+    "no sentences": lambda v: v["splits"]["test"].update(sentences=0),
+    "scores of another split": lambda v: v.update(splits={"valid": v["splits"]["test"]}),
 }
 
 
@@ -145,6 +160,66 @@ def test_a_copy_of_a_result_is_not_counted_as_one_more_seed(
     said = capsys.readouterr().err
     assert "is the result of transformer-small with seed 2" in said
     assert is_paragraph(said)
+
+
+def test_the_translations_of_one_seed_are_not_those_of_another(
+    out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def change(value: dict[str, Any]) -> None:
+        value["seed"] = value["config"]["training"]["seed"] = 4
+
+    path = edited(change, tmp_path / "transformer-small-4.json")
+    assert reproduce(*DEMO, "--out", out, "--merge", path) == 2
+    said = capsys.readouterr().err
+    assert "transformer-small-2.json have the same translations of test" in said
+    assert is_paragraph(said) and not (out / "rows" / path.name).exists()
+
+
+def test_rows_of_other_numbers_of_sentences_are_not_in_one_table(
+    out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited(lambda v: v["splits"]["test"].update(sentences=499), out / "rows" / NAME)
+    assert reproduce(*DEMO, "--out", out, "--table") == 2
+    said = capsys.readouterr().err
+    assert f"{NAME} has 499 sentences of test, " in said and is_paragraph(said)
+
+
+def demo_summary(change: Change, seeds: int = 3) -> RowSummary:
+    """Return the kept results of the smaller row, some seeds of it, each with a change."""
+    results = []
+    for result in read_results(KEPT)[-3:][:seeds]:
+        value = copy.deepcopy(asdict(result))
+        change(value)
+        results.append(TypeAdapter(RowResult).validate_python(value))
+    (summary,) = summarise(find_experiment("demo", "grammar-de-en"), results)
+    return summary
+
+
+NO_BAND: dict[str, Change] = {
+    "an average": lambda v: v.update(checkpoint="average-5"),
+    "a subset": lambda v: v["data"].update(is_subset=True),
+    "files of a user": lambda v: v["data"].update(catalogue=None),
+    "text of another name": lambda v: v["data"].update(name="mine"),
+    "another width": lambda v: v["config"]["model"].update(width=16),
+}
+
+
+@pytest.mark.parametrize("change", NO_BAND.values(), ids=NO_BAND)
+def test_no_band_is_offered_of_what_a_run_of_the_recipe_does_not_give(change: Change) -> None:
+    assert demo_summary(lambda v: None).expected("test", "demo") is not None
+    assert demo_summary(change).expected("test", "demo") is None
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_no_band_is_offered_of_few_seeds(seeds: int) -> None:
+    assert demo_summary(lambda v: None, seeds).expected("test", "demo") is None
+
+
+def test_the_table_says_that_the_text_is_not_from_the_catalogue() -> None:
+    experiment = find_experiment("demo", "grammar-de-en")
+    said = "The text was prepared from files"
+    for change, is_said in ((NO_BAND["files of a user"], True), (lambda v: None, False)):
+        assert any(said in line for line in notes(experiment, [demo_summary(change)])) == is_said
 
 
 def test_results_of_another_task_are_refused(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -227,6 +302,9 @@ def test_options_that_say_what_the_file_of_a_row_says_are_refused(
         ["--setting", "equal-time:0.5"],
         ["--rows", ""],
         ["--rows", "transformer-small,"],
+        ["--seeds", "99999999999999999999999"],
+        ["--seeds", "4294967296"],
+        ["--seeds", "1,01"],
     ],
 )
 def test_impossible_numbers_are_refused(
@@ -234,7 +312,7 @@ def test_impossible_numbers_are_refused(
 ) -> None:
     assert reproduce(*DEMO, "--out", tmp_path / "out", *arguments) == 2
     error = capsys.readouterr().err
-    assert is_paragraph(error) and arguments[0] in error
+    assert is_paragraph(error) and f"({arguments[0]})" in error and "has no row " not in error
 
 
 @pytest.mark.parametrize(
