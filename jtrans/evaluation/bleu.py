@@ -1,8 +1,8 @@
 """BLEU from counts: of any set of sentences, and as the script multi-bleu.perl computes it.
 
-`bleu_counts` returns sacreBLEU's counts for each sentence of raw text, `bleu_of` the corpus BLEU
-of summed counts. `multi_bleu` takes words (BPE undone) and returns the papers' tokenised BLEU,
-which is comparable only with the tables of the papers.
+`bleu_counts` returns sacreBLEU's counts for each sentence of raw text, `sacrebleu_of` the corpus
+BLEU of summed counts, `bleu_of` the same for bins. `multi_bleu` takes words (BPE undone) and
+returns the papers' tokenised BLEU, which is comparable only with the tables of the papers.
 """
 
 from __future__ import annotations
@@ -50,24 +50,32 @@ def bleu_counts(
     return np.array(rows, dtype=np.int64).reshape(-1, COLUMNS)
 
 
+def sacrebleu_of(counts: NDArray[Any]) -> NDArray[np.float64]:
+    """Return corpus BLEU of summed counts as sacreBLEU does, [..., COLUMNS] -> [...].
+
+    It is 0 where the translations have no 4-gram.
+    """
+    scores = [
+        BLEU.compute_bleu(
+            correct=row[2 : 2 + MAX_ORDER],
+            total=row[2 + MAX_ORDER : -1],
+            sys_len=int(row[0]),
+            ref_len=int(row[1]),
+            smooth_method="exp",
+        ).score
+        for row in counts.reshape(-1, COLUMNS).tolist()
+    ]
+    return np.array(scores, dtype=np.float64).reshape(counts.shape[:-1])
+
+
 def bleu_of(counts: NDArray[Any]) -> NDArray[np.float64]:
-    """Return corpus BLEU of summed counts, [..., COLUMNS] -> [...].
+    """Return corpus BLEU of the summed counts of bins, [..., COLUMNS] -> [...].
 
     It is nan ("no data") where neither side has a 4-gram: with sentences that short, even perfect
     translations would score 0.
     """
-    flat = counts.reshape(-1, COLUMNS)
-    scores = np.full(len(flat), np.nan)
-    for number, row in enumerate(flat.tolist()):
-        if row[COLUMNS - 2] > 0 or row[COLUMNS - 1] > 0:
-            scores[number] = BLEU.compute_bleu(
-                correct=row[2 : 2 + MAX_ORDER],
-                total=row[2 + MAX_ORDER : -1],
-                sys_len=int(row[0]),
-                ref_len=int(row[1]),
-                smooth_method="exp",
-            ).score
-    return scores.reshape(counts.shape[:-1])
+    has_data = (counts[..., COLUMNS - 2 :] > 0).any(axis=-1)
+    return np.where(has_data, sacrebleu_of(counts), np.nan)
 
 
 @dataclass(frozen=True)

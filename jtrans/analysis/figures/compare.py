@@ -18,11 +18,12 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from jtrans.analysis.figures.bins import AS_IN_PAPER, Binning
-from jtrans.analysis.figures.length import NO_FOUR_GRAMS, ngrams, sentence_counts, source_bins
+from jtrans.analysis.figures.length import ngrams, sentence_counts, source_bins
 from jtrans.analysis.figures.results import Cell, Table
+from jtrans.analysis.figures.series import Score
 from jtrans.analysis.study.study import Study, Subject
 from jtrans.errors import usage_error
-from jtrans.evaluation.bleu import MAX_ORDER, bleu_of
+from jtrans.evaluation.bleu import MAX_ORDER, bleu_of, sacrebleu_of
 from jtrans.evaluation.bootstrap import SAMPLES
 from jtrans.evaluation.scores import tokenizer_name
 from jtrans.evaluation.seeds import SeedSample, compare_means
@@ -67,7 +68,9 @@ def _significance(study: Study, binning: Binning) -> Table:
     counts = [sentence_counts(study, subject) for subject in study.subjects]
     rows: list[list[Cell]] = [[] for _ in range((len(counts) - 1) * len(groups))]
     for place_of_row, (label, chosen) in enumerate(groups):
-        inside = [_bleu_of_some(study, members, chosen) for members in counts]
+        # the first row agrees with ``jtrans score`` even where a bin would have no data
+        score = bleu_of if place_of_row else sacrebleu_of
+        inside = [_bleu_of_some(study, members, chosen, score) for members in counts]
         for number, subject in enumerate(study.subjects[1:]):
             row = _compared(inside[0], inside[number + 1], inside[1:], int(chosen.sum()))
             rows[number * len(groups) + place_of_row] = [
@@ -85,19 +88,24 @@ def _significance(study: Study, binning: Binning) -> Table:
         f"{' and seeds' if has_seeds else ''}, {SAMPLES:,} samples, two-sided, not corrected for "
         "the number of bins: with five bins, one p below 0.05 is no surprise. "
         + ("Values are means over seeds. " if has_seeds else "")
-        + NO_FOUR_GRAMS
+        + "A bin has no data where no sentence or translation has four tokens."
     )
     return Table("compare-significance", "BLEU by source length", columns, rows, note)
 
 
 def _bleu_of_some(
-    study: Study, members: Sequence[NDArray[np.int64]], chosen: NDArray[np.bool_]
+    study: Study, members: Sequence[NDArray[np.int64]], chosen: NDArray[np.bool_], score: Score
 ) -> SeedSample:
-    """Return the corpus BLEU of some sentences, for every seed."""
+    """Return the `score` of some sentences, for every seed.
+
+    A drawn test set has sacreBLEU's score, as for ``jtrans score``, or nan without such sentences.
+    """
     inside = [np.where(chosen[:, None], counts, 0) for counts in members]
+    is_drawn = study.bootstrap.sums(chosen) > 0
+    drawn = [sacrebleu_of(study.bootstrap.sums(counts)) for counts in inside]
     return SeedSample(
-        np.array([float(bleu_of(counts.sum(axis=0))) for counts in inside]),
-        np.stack([bleu_of(study.bootstrap.sums(counts)) for counts in inside]),
+        np.array([float(score(counts.sum(axis=0))) for counts in inside]),
+        np.where(is_drawn, np.stack(drawn), np.nan),
     )
 
 
