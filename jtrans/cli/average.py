@@ -56,7 +56,11 @@ def average(
     from jtrans.runs import find_run
 
     opened = find_run(run)  # a wrong name is refused before torch is imported
-    from jtrans.training.weights.averaging import average_checkpoints, choose_checkpoints
+    from jtrans.training.weights.averaging import (
+        average_checkpoints,
+        choose_checkpoints,
+        replaced_average,
+    )
 
     everything = max(1, len(opened.checkpoints()))
     most = everything if choose is not None else 5
@@ -65,6 +69,7 @@ def average(
     if choose is not None:
         candidates = _validated(opened, checkpoints, data, choose, device)
         checkpoints = list(candidates[0].checkpoints)
+    replaced = replaced_average(opened, checkpoints, name)
     folder = average_checkpoints(opened, checkpoints, name)
     names = [checkpoint.name for checkpoint in checkpoints]
     if as_json:
@@ -77,7 +82,8 @@ def average(
     elif candidates:
         rows = [[str(len(each.checkpoints)), f"{each.value:.3f}"] for each in candidates]
         console.print_table(["averaged", str(choose).replace("-", " ")], rows, right=["averaged"])
-    console.talk(f"averaged {', '.join(names)} into {folder}")
+    instead = f", in place of the average of {', '.join(replaced)}" if replaced else ""
+    console.talk(f"averaged {', '.join(names)} into {folder}{instead}")
     place = shlex.quote(str(opened.folder))
     console.next_step(f"jtrans translate {place} --checkpoint {shlex.quote(name)}")
 
@@ -107,4 +113,11 @@ def _parse(steps: str | None) -> list[int] | None:
         raise usage_error(
             f"--steps needs update numbers, not {steps!r}", "for example --steps 1000,2000"
         )
-    return [int(part) for part in parts]
+    updates = [int(part) for part in parts]
+    if len(set(updates)) < len(updates):
+        distinct = ",".join(map(str, dict.fromkeys(updates)))
+        raise usage_error(
+            f"--steps {steps} names a checkpoint twice, which counts only once",
+            f"name every checkpoint once: --steps {distinct}",
+        )
+    return updates

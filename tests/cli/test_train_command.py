@@ -366,6 +366,11 @@ def test_averaging_names_what_it_made(workplace: Path, jtrans: Jtrans) -> None:
     steps = jtrans("average", "runs/avg", "--steps", "2,4", "--name", "early")
     assert steps.code == 0
     assert (workplace / "runs/avg/checkpoints/early/model.safetensors").is_file()
+    refused = jtrans("average", "runs/avg", "--steps", "4,6", "--name", "early")
+    assert refused.code == 2
+    assert "early exists: the average of step-00000002, step-00000004" in refused.err
+    again = jtrans("average", "runs/avg", "--steps", "2,6")
+    assert "in place of the average of step-00000004, step-00000006" in again.err
     best = jtrans("average", "runs/avg", "--choose", "valid-loss", "--name", "best-one", "--json")
     assert best.code == 0, best.err
     result = json.loads(best.out)
@@ -384,6 +389,8 @@ def test_averaging_names_what_it_made(workplace: Path, jtrans: Jtrans) -> None:
         ("runs/first", "--last", "50"),
         ("runs/first", "--steps", "x"),
         ("runs/first", "--steps", "1", "--last", "2"),
+        ("runs/first", "--steps", "6,06"),
+        ("runs/first", "--last", "0"),
         ("runs/first", "--steps", "1", "--choose", "valid-loss"),
         ("runs/first", "--choose", "valid-loss", "--data", "nowhere"),
         ("runs/first", "--last", "1", "--name", "best"),
@@ -396,6 +403,7 @@ def test_averages_that_cannot_be_made_are_refused(
     done = jtrans("average", *arguments)
     assert done.code == 2
     assert done.err.startswith("error: ")
+    assert "hint: " in done.err
 
 
 def test_several_seeds_are_several_runs_that_are_scored_as_one_system(

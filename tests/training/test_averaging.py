@@ -17,6 +17,7 @@ from jtrans.training.weights.averaging import (
     average_checkpoints,
     average_weights,
     choose_checkpoints,
+    replaced_average,
 )
 
 
@@ -88,8 +89,9 @@ def test_a_run_that_has_saved_nothing_is_refused_with_the_command_that_trains_it
 
 @pytest.mark.parametrize("last", [0, -1])
 def test_no_checkpoints_at_all_is_refused(run: Run, last: int) -> None:
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError) as caught:
         choose_checkpoints(run, last=last)
+    assert caught.value.hint is not None and "--last N" in caught.value.hint
 
 
 @pytest.mark.parametrize("name", ["best", "last", "step-00000002", "../x", "a/b", "", "12"])
@@ -98,6 +100,32 @@ def test_names_that_mean_something_else_are_refused(run: Run, name: str) -> None
     with pytest.raises(ConfigError):
         average_checkpoints(run, choose_checkpoints(run, last=2), name)
     assert sorted(run.folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("record", [None, "", '{"of": 2}', "[]"])
+def test_a_named_average_is_not_replaced_by_another(
+    run: Run, tmp_path: Path, record: str | None
+) -> None:
+    copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
+    newest, earlier = (choose_checkpoints(copy, updates=each) for each in ([4, 6], [2, 4]))
+    assert replaced_average(copy, newest, "mid") == []
+    folder = average_checkpoints(copy, newest, "mid")
+    assert replaced_average(copy, newest, "mid") == []  # averaged again
+    if record is not None:
+        (folder / "average.json").write_text(record, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"checkpoints/mid exists") as caught:
+        replaced_average(copy, earlier, "mid")
+    assert ("step-00000004, step-00000006" in caught.value.message) == (record is None)
+    assert caught.value.hint == "choose another name, or delete that folder"
+
+
+def test_the_average_without_a_name_follows_the_newest_checkpoints(
+    run: Run, tmp_path: Path
+) -> None:
+    copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
+    average_checkpoints(copy, choose_checkpoints(copy, updates=[2, 4]))
+    replaced = replaced_average(copy, choose_checkpoints(copy, last=2), "average")
+    assert replaced == ["step-00000002", "step-00000004"]
 
 
 def test_checkpoints_of_different_models_are_refused(run: Run, tmp_path: Path) -> None:

@@ -10,10 +10,13 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from jtrans.errors import CheckpointError, ConfigError
-from jtrans.files import write_json
+from jtrans.errors import CheckpointError, ConfigError, JtransError
+from jtrans.files import read_json, write_json
 from jtrans.runs import WEIGHTS, WINDOW, Checkpoint, Run, damaged
 from jtrans.training.objective import precise
+
+NEWEST = "average"  # the name of an average that a new one may replace
+RECORD = "average.json"
 
 
 def choose_checkpoints(
@@ -28,7 +31,8 @@ def choose_checkpoints(
     if updates:
         return [run.checkpoint(str(update)) for update in sorted(set(updates))]
     if last is None or last < 1:
-        raise ConfigError(f"cannot average the last {last} checkpoints", where="--last")
+        hint = "--last N with N from 1; without --last, the newest 5 are averaged"
+        raise ConfigError(f"cannot average the last {last} checkpoints", where="--last", hint=hint)
     checkpoints = [each for each in run.checkpoints() if each.weights.is_file()]
     if not checkpoints:
         run.checkpoint("last")  # refuses a run that has not saved any
@@ -44,18 +48,14 @@ def choose_checkpoints(
     return checkpoints[-last:]
 
 
-def average_checkpoints(run: Run, checkpoints: Sequence[Checkpoint], name: str = "average") -> Path:
+def average_checkpoints(run: Run, checkpoints: Sequence[Checkpoint], name: str = NEWEST) -> Path:
     """Write the mean of the weights as the run's checkpoint `name`, and return its folder.
 
     Raises:
         ConfigError: the name could be taken for another checkpoint, or leaves the folder.
         CheckpointError: a checkpoint is damaged, or of a different model.
     """
-    is_plain = re.fullmatch(r"[A-Za-z][\w.-]*", name) is not None
-    if not is_plain or name in ("best", "last", WINDOW) or name.startswith("step-"):
-        raise ConfigError(
-            f"an average cannot be named {name!r}", where="--name", hint="--name average"
-        )
+    _check_name(name)
     try:
         for checkpoint in checkpoints:
             checkpoint.verify(WEIGHTS)
@@ -73,8 +73,36 @@ def average_checkpoints(run: Run, checkpoints: Sequence[Checkpoint], name: str =
     with run.new_checkpoint(name) as temporary:
         safetensors.torch.save_file(means, temporary / WEIGHTS, metadata=metadata)
         names = [checkpoint.name for checkpoint in checkpoints]
-        write_json(temporary / "average.json", {"of": names})
+        write_json(temporary / RECORD, {"of": names})
     return run.checkpoints_folder / name
+
+
+def replaced_average(run: Run, checkpoints: Sequence[Checkpoint], name: str) -> list[str]:
+    """Return the checkpoints whose average a new one of that name would replace; often empty.
+
+    Only `average` follows the run's newest checkpoints: other names keep what they mean.
+
+    Raises:
+        ConfigError: the name is not that of an average, or that of another one.
+    """
+    _check_name(name)
+    folder = run.checkpoints_folder / name
+    if not folder.exists():
+        return []
+    try:
+        averaged = [str(each) for each in read_json(folder / RECORD)["of"]]
+    except (JtransError, KeyError, TypeError):
+        averaged = []  # damaged, or no average
+    if averaged == [checkpoint.name for checkpoint in checkpoints]:
+        return []
+    if name != NEWEST:
+        raise ConfigError(
+            f"{folder} exists" + (f": the average of {', '.join(averaged)}" if averaged else ""),
+            where="--name",
+            hint="choose another name, or delete that folder",
+            kind="checkpoint.exists",
+        )
+    return averaged
 
 
 def average_weights(paths: Sequence[Path]) -> tuple[dict[str, Tensor], dict[str, str] | None]:
@@ -101,6 +129,14 @@ def average_weights(paths: Sequence[Path]) -> tuple[dict[str, Tensor], dict[str,
         for name, tensor in tensors.items():
             sums[name] += precise(tensor)
     return {name: (sums[name] / len(paths)).to(dtypes[name]) for name in sums}, metadata
+
+
+def _check_name(name: str) -> None:
+    is_plain = re.fullmatch(r"[A-Za-z][\w.-]*", name) is not None
+    if not is_plain or name in ("best", "last", WINDOW) or name.startswith("step-"):
+        raise ConfigError(
+            f"an average cannot be named {name!r}", where="--name", hint="--name average"
+        )
 
 
 def _is_whole(checkpoint: Checkpoint) -> bool:
