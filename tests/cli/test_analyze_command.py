@@ -37,6 +37,17 @@ def test_the_next_command_quotes_names(jtrans: Jtrans, runs: list[Path], tmp_pat
     assert f"Next: jtrans analyze report '{tmp_path / 'a b'}'" in result.err
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_the_next_command_reads_the_same_corpus(
+    jtrans: Jtrans, runs: list[Path], corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    moved = corpus.folder.rename(tmp_path / "moved")
+    given = ("--split", "valid", "--data", moved, "--checkpoint", "last", "--beam", "1")
+    result = jtrans("analyze", "length", runs[0], *given, "--out", tmp_path / "out")
+    suggested = result.err.splitlines()[-1]
+    assert suggested == f"Next: jtrans analyze report {runs[0]} {' '.join(map(str, given))}"
+
+
 @pytest.mark.parametrize("analysis", FIGURES)
 def test_figures_are_printed_and_written_to_the_first_run(
     jtrans: Jtrans, runs: list[Path], analysis: str
@@ -144,6 +155,7 @@ def test_systems_are_compared(jtrans: Jtrans, runs: list[Path], corpus: Prepared
         (["length", "nowhere"], "no such run: nowhere"),
         (["length", "ONE", "--split", "tset"], "has no split tset"),
         (["length", "ONE", "--bins", "quantil"], "unknown bins 'quantil'"),
+        (["length", "ONE", "--edges", "5,9", "--bins", "quantile"], "--bins and --edges exclude"),
         (["length", "ONE", "--edges", "5,2"], "edges '5,2' are not increasing"),
         (["length", "ONE", "ONE"], "one is given twice"),
         (["length", "ONE", "--hyp", "none.en"], "no such file: none.en"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,48 @@ def test_words_are_counted_in_the_training_text(jtrans: Jtrans) -> None:
     refused = jtrans("analyze", "frequency", *FILES)
     assert refused.code == 2
     assert "hint: --train FILE" in refused.err
+
+
+@pytest.mark.parametrize("text", ["", "\n \n\n"])
+def test_a_training_text_without_words_is_refused(
+    jtrans: Jtrans, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "void.en").write_text(text, "utf-8")
+    refused = jtrans("analyze", "frequency", *FILES, "--train", "void.en")
+    assert refused.code == 2
+    assert refused.err.startswith(f"error: void.en {'has no words' if text else 'is empty'}")
+    assert "hint: --train" in refused.err
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_the_next_command_keeps_what_is_analysed(jtrans: Jtrans) -> None:
+    more = ("--as-is", "--train", "train.en", "--languages", "de-en", "--lowercase")
+    result = jtrans("analyze", "length", *FILES, *more, "--edges", "3,5", "--out", "out")
+    [suggested] = [line for line in result.err.splitlines() if line.startswith("Next: ")]
+    command = shlex.split(suggested.removeprefix("Next: "))
+    assert command[:3] == ["jtrans", "analyze", "report"]
+    assert sorted(command[3:]) == sorted([*FILES, *more])
+    assert jtrans(*command[1:]).code == 0
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_the_comparison_of_all_lines_is_that_of_score(jtrans: Jtrans, tmp_path: Path) -> None:
+    for name, lines in {  # drawn test sets may be without a 4-gram
+        "x.en": ["the cat sat on a mat .", "pipe *star*", "hello", "", "", "the dog ran"],
+        "y.en": ["the cat is on the mat .", "pipe", "hello .", "short", "", "the dog ran away"],
+        "z.en": ["the cat sat on the mat .", "pipe *star* x", "hello .", "short", "", "the dog"],
+        "z.de": ["die Katze", "ein b", "hallo", "kurz", "", "der Hund"],
+    }.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    systems = ("--hyp", "x.en", "--hyp", "y.en", "--ref", "z.en")
+    scored = json.loads(jtrans("score", *systems, "--metric", "bleu", "--json").out)
+    compared = json.loads(jtrans("analyze", "compare", *systems, "--src", "z.de", "--json").out)
+    [everything, short, *_] = compared["results"][0]["rows"]
+    [expected] = scored["paired"]
+    assert everything[2:4] == ["all", 6]
+    assert everything[4:6] == [system["bleu"] for system in scored["systems"]]
+    assert everything[6:] == [expected["difference"], expected["p_value"]]
+    assert short[3:] == everything[3:]  # the same lines in a bin
 
 
 @pytest.mark.usefixtures("placeholder_pictures")

@@ -12,6 +12,7 @@ from jtrans.analysis.study.members import FileMember, SplitText, TextFiles
 from jtrans.analysis.study.study import Study, Subject
 from jtrans.analysis.study.words import StudyWords, TrainingWords
 from jtrans.corpora.lines import read_line_file
+from jtrans.errors import CorpusError
 from jtrans.evaluation.leftovers import check_plain_text
 from jtrans.evaluation.target import find_target
 from jtrans.progress import Progress, Silent
@@ -89,7 +90,11 @@ def _words_of(
 
 
 def _count_words(path: Path, words: StudyWords, progress: Progress) -> TrainingWords:
-    """Count the words of a training text."""
+    """Count the words of a training text.
+
+    Raises:
+        CorpusError: the file cannot be read, or has no words.
+    """
     lines = read_line_file(path)
     counts = Counter[str]()
     for number, line in enumerate(lines):
@@ -97,4 +102,8 @@ def _count_words(path: Path, words: StudyWords, progress: Progress) -> TrainingW
             progress.advance("Counting words", number, len(lines))
         counts.update(words.split(line))
     progress.advance("Counting words", len(lines), len(lines))
+    if not counts:
+        hint = "--train names the target side of the text that the systems were trained on"
+        problem = "has no words" if lines else "is empty"
+        raise CorpusError(f"{path} {problem}", hint=hint, kind="corpus.empty")
     return TrainingWords(path.name, words, counts)

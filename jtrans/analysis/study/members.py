@@ -73,15 +73,6 @@ class TextFiles:
     train: Path | None = None  # the target side of a training text
     languages: str | None = None  # such as ``de-en``; None: by names and scripts of the files
 
-    def as_options(self) -> list[str]:
-        """Return the files as options of the command line."""
-        options = [("--hyp", path) for path in self.hypotheses]
-        options += [("--ref", path) for path in self.references]
-        options += [("--src", self.source)]
-        options += [("--train", self.train)] if self.train else []
-        words = [word for name, path in options for word in (name, path.as_posix())]
-        return [*words, "--languages", self.languages] if self.languages else words
-
 
 @dataclass(eq=False, repr=False)
 class Member:

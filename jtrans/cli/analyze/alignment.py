@@ -52,4 +52,4 @@ def alignment(
         console.warn(f"no attention from target to source words: {', '.join(without)}")
         members = with_maps
     best = [(member.name, best_alignment(member, gold_alignments, layer)) for member in members]
-    show("alignment", systems, tables, output, alignments=best)
+    show("alignment", study, systems, tables, output, alignments=best)

@@ -20,7 +20,7 @@ def length(study: StudyOptions, bins: BinOptions, output: OutputOptions) -> None
     from jtrans.analysis.figures.length import length_figures
 
     binning, systems = bins.binning(), study.load(output)
-    show("length", systems, length_figures(systems, binning), output)
+    show("length", study, systems, length_figures(systems, binning), output)
 
 
 @grouped(without=TRANSLATING)
@@ -36,7 +36,7 @@ def position(study: StudyOptions, *, edges: str | None = EDGES, output: OutputOp
     from jtrans.analysis.figures.position import position_figures
 
     binning, systems = BinOptions(edges=edges).binning(), study.load(output)
-    show("position", systems, position_figures(systems, binning), output)
+    show("position", study, systems, position_figures(systems, binning), output)
 
 
 @grouped()
@@ -52,7 +52,7 @@ def frequency(study: StudyOptions, bins: BinOptions, output: OutputOptions) -> N
     from jtrans.analysis.figures.frequency import frequency_figures
 
     binning, systems = bins.binning(), study.load(output)
-    show("frequency", systems, frequency_figures(systems, binning), output)
+    show("frequency", study, systems, frequency_figures(systems, binning), output)
 
 
 @grouped()
@@ -78,4 +78,4 @@ def compare(
     from jtrans.analysis.figures.compare import compare_tables
 
     binning, systems = bins.binning(), study.load(output)
-    show("compare", systems, compare_tables(systems, binning, shown=top), output)
+    show("compare", study, systems, compare_tables(systems, binning, shown=top), output)

@@ -39,4 +39,4 @@ def labels(
     from jtrans.analysis.attention.source_labels import label_figures
 
     systems = study.load(output)
-    show("labels", systems, label_figures(systems, gold, gold_base), output)
+    show("labels", study, systems, label_figures(systems, gold, gold_base), output)

@@ -69,9 +69,9 @@ def layers(
         return
     print_item(items[0], first=True)
     console.say("Written", f"{len(files)} files in {folder}")
-    console.next_step(
-        f"jtrans analyze report {shlex.join(run.folder.as_posix() for run in opened)}"
-    )
+    names = [run.folder.as_posix() for run in opened]
+    names += [] if checkpoint == CHECKPOINT.default else ["--checkpoint", checkpoint]
+    console.next_step(f"jtrans analyze report {shlex.join(names)}")
 
 
 def _check_run(run: Run, name: str) -> None:

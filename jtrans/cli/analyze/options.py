@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +98,20 @@ class StudyOptions:
             raise ConfigError(message, hint="--out DIR names another folder", kind="disk.read-only")
         return study
 
+    def given(self) -> list[str]:
+        """Return the options that differ from their defaults, as words of a command line."""
+        words = []
+        for field in fields(self):
+            name, value = field.name.replace("_", "-"), getattr(self, field.name)
+            if field.name == "runs" or value == field.default:
+                continue
+            if isinstance(value, bool):
+                words.append("--cased" if name == "lowercase" and not value else f"--{name}")
+                continue
+            for each in value if isinstance(value, list) else [value]:
+                words += [f"--{name}", each.as_posix() if isinstance(each, Path) else str(each)]
+        return words
+
     def _of_files(self) -> Study:
         from jtrans.analysis.study.load_files import load_file_study
         from jtrans.analysis.study.members import TextFiles
@@ -167,10 +182,8 @@ class StudyOptions:
 class BinOptions:
     """The bins of a figure."""
 
-    bins: str = option(
-        "As in the paper, or with equal numbers of items.",
-        "reference|quantile",
-        default="reference",
+    bins: str | None = option(
+        "As in the paper, or with equal numbers of items.", "reference|quantile", "reference"
     )
     edges: str | None = EDGES
 
@@ -178,11 +191,13 @@ class BinOptions:
         """Return the requested bins.
 
         Raises:
-            ConfigError: no such kind of bins, or edges that are not increasing numbers.
+            ConfigError: no such kind of bins, edges that are not increasing numbers, or both.
         """
         from jtrans.analysis.figures.bins import Binning, parse_edges
 
-        return Binning(self.bins, parse_edges(self.edges))
+        if self.bins is not None and self.edges is not None:
+            raise usage_error("--bins and --edges exclude each other", "use one of them")
+        return Binning(self.bins or "reference", parse_edges(self.edges))
 
 
 @option_group

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jtrans.analysis.attention.layer_alignments import LayerAlignment
     from jtrans.analysis.figures.results import Figure, Table
     from jtrans.analysis.study.study import Study
-    from jtrans.cli.analyze.options import OutputOptions
+    from jtrans.cli.analyze.options import OutputOptions, StudyOptions
 
 CELL_LIMIT = 60  # characters of a sentence in a table
 TEXTS = 4  # columns of sentences: source, reference, two translations
@@ -22,6 +22,7 @@ RECORD_LIMIT = 400  # characters of a sentence that has lines of its own
 
 def show(
     analysis: str,
+    options: StudyOptions,
     study: Study,
     items: Sequence[Figure | Table],
     output: OutputOptions,
@@ -59,9 +60,7 @@ def show(
         print_item(item, first=number == 0)
     console.say("Written", f"{len(files)} files in {folder}")
     names = [run.folder.as_posix() for run in study.runs]
-    if study.files is not None:
-        names = [*study.files.as_options(), *(["--lowercase"] if study.lowercase else [])]
-    console.next_step(f"jtrans analyze report {shlex.join(names)}")
+    console.next_step(f"jtrans analyze report {shlex.join([*names, *options.given()])}")
 
 
 def print_item(item: Figure | Table, *, first: bool) -> None:
