@@ -4,8 +4,8 @@ Every chart is drawn twice, wide with the names beside the lines and narrow for 
 wide one would be scaled until it is unreadable; the style sheet shows one of them.
 
 Classes: ``s0``, ``s1``, ... the colours of `scales`; ``grid``, ``axis``, ``quiet`` grey elements;
-``hollow`` marks of bins with few items. No two labels touch: long labels are cut, broken or turned,
-and where there are many, only every n-th is written.
+``hollow`` marks of bins with few items. No two labels touch: long labels are cut, broken, written
+smaller or turned, and where there are many, only every n-th is written.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from jtrans.analysis.output.tables import shown, shown_value
 
 Point = tuple[float, float]
 Scale = Callable[[float], float]  # from a value to its place in px
-SMALL = 10.5  # px, the font size of numbers of items
+PLAIN, SMALL = 12.0, 10.5  # px, the font sizes of text and of numbers of items
 LINE = 14.5  # px from one line of text to the next
 SPACE = 6  # px, the least distance of two labels
 LONGEST = 150  # px of a label that is turned
@@ -154,23 +154,28 @@ def _bins(figure: Figure, narrow: bool) -> str:
         height = y(figure.baseline)
         canvas.line(canvas.left, height, canvas.right, height, "baseline")
     _bin_labels(canvas, figure, centre, slot)
-    middle = (canvas.top + canvas.base) / 2
+    dodge = min(DODGE, 0.8 * slot / len(figure.series))
+    shift = (len(figure.series) - 1) / 2
+    names = canvas.right, canvas.base  # their left edge and lowest height
     for first, last in empty_runs(figure):
         x, room = (centre[first] + centre[last]) / 2, slot * (last - first + 1)
         is_turned = room < text_width(NO_DATA) + SPACE
+        height = (canvas.top + canvas.base) / 2
+        if first and last == len(centre) - 1 and not (narrow or is_turned):
+            # beside the last points, over the empty bins
+            names = centre[first - 1] + shift * dodge, canvas.base - LINE - SPACE
+            height = canvas.base - 4
         if room > LINE:
-            canvas.text(x + 4 * is_turned, middle, NO_DATA, "empty", "middle", is_turned=is_turned)
+            canvas.text(x + 4 * is_turned, height, NO_DATA, "empty", "middle", is_turned=is_turned)
     few = few_note(figure)
     canvas.caption(
         f"{figure.x_label}; n: number of {figure.count_label}" + (f"; {few}" if few else "")
     )
-    dodge = min(DODGE, 0.8 * slot / len(figure.series))
-    shift = (len(figure.series) - 1) / 2
     ends = []
     for order, series in enumerate(figure.series):
         xs = [x + (order - shift) * dodge for x in centre]
         ends.append(_series(canvas, figure, series, xs, y))
-    _name_ends(canvas, figure.series, ends)
+    _name_ends(canvas, figure.series, ends, *names)
     return canvas.svg(figure.title)
 
 
@@ -243,7 +248,7 @@ def _curves(curves: Sequence[Curve], x_label: str, y_label: str, title: str, nar
             label = f"{isolated(curve.system)}, {x_label} {update:,.0f}: {value:.2f}"
             canvas.mark(*point, curve.index, label)
         ends.append(points[-1][1] if points else None)
-    _name_ends(canvas, curves, ends)
+    _name_ends(canvas, curves, ends, canvas.right, canvas.base)
     return canvas.svg(title)
 
 
@@ -254,7 +259,7 @@ def _canvas(systems: Sequence[Series | Curve], narrow: bool, ends: tuple[float, 
         return _Canvas(narrow, 190, max(44, left), NARROW - 16, 26, 190)
     names = fitted_names([system.system for system in systems], NAME_WIDTH)
     beside = 20 + max(text_width(name, bold=True) for name in names)
-    base = max(230, 26 + NAME_GAP * len(systems))
+    base = max(230, 26 + NAME_GAP * (len(systems) + 1))
     return _Canvas(narrow, base, max(52, left), WIDE - beside, 26, base)
 
 
@@ -304,16 +309,18 @@ def _vertical(canvas: _Canvas, ends: tuple[float, float], label: str) -> Scale:
 def _bin_labels(canvas: _Canvas, figure: Figure, centre: Sequence[float], slot: float) -> None:
     """Write every bin with its number of items below; both are turned where they are too wide."""
     room = slot - SPACE
-    lines = [_broken(label, room) for label in figure.bins]
     counts = [f"n {count:,}" for count in figure.counts]
     if any(text_width(text, SMALL) > room for text in counts):
         counts = [text.removeprefix("n ") for text in counts]
-    widths = [text_width(line) for label in lines for line in label]
-    if max([*widths, *(text_width(text, SMALL) for text in counts)]) <= room:
+    for size, kind in ((PLAIN, ""), (SMALL, "small")):
+        lines = [_broken(label, room, size) for label in figure.bins]
+        widths = [text_width(line, size) for label in lines for line in label]
+        if max([*widths, *(text_width(text, SMALL) for text in counts)]) > room:
+            continue
         foot = canvas.base + 1 + LINE * max(map(len, lines))
         for x, label, count in zip(centre, lines, counts, strict=True):
             for number, line in enumerate(label):
-                canvas.text(x, canvas.base + 1 + LINE * (number + 1), line, "", "middle")
+                canvas.text(x, canvas.base + 1 + LINE * (number + 1), line, kind, "middle")
             canvas.text(x, foot + LINE, count, "small quiet", "middle")
         canvas.height = foot + LINE + SPACE
         return
@@ -327,23 +334,35 @@ def _bin_labels(canvas: _Canvas, figure: Figure, centre: Sequence[float], slot: 
     canvas.height = canvas.base + 8 + max(map(text_width, turned)) + SPACE
 
 
-def _broken(label: str, room: float) -> list[str]:
+def _broken(label: str, room: float, size: float) -> list[str]:
     """Return a label on one line if there is room, else on two."""
-    if text_width(label) <= room or not ("–" in label or " " in label):
+    if text_width(label, size) <= room or not ("–" in label or " " in label):
         return [label]
     first, mark, last = label.partition("–" if "–" in label else " ")
     return [f"{first}{mark}".strip(), last]
 
 
 def _name_ends(
-    canvas: _Canvas, systems: Sequence[Series | Curve], ends: Sequence[float | None]
+    canvas: _Canvas,
+    systems: Sequence[Series | Curve],
+    ends: Sequence[float | None],
+    left: float,
+    lowest: float,
 ) -> None:
-    """Write the names beside the ends of the lines of a wide plot, moved apart where needed."""
+    """Write the names beside the ends of the lines of a wide plot, moved apart where needed.
+
+    Args:
+        canvas: the plot.
+        systems: its systems.
+        ends: the height at which each line ends, None without a line.
+        left: where the lines end.
+        lowest: the height below which no name is written.
+    """
     if canvas.is_narrow:
         return
     placed = sorted((end, order) for order, end in enumerate(ends) if end is not None)
-    heights = apart([end for end, _ in placed], NAME_GAP, canvas.top, canvas.base)
+    heights = apart([end for end, _ in placed], NAME_GAP, canvas.top, lowest)
     names = fitted_names([system.system for system in systems], NAME_WIDTH)
     for height, (_, order) in zip(heights, placed, strict=True):
         kind = f"name {_colour(systems[order].index)}"
-        canvas.text(canvas.right + 8, height + 4, names[order], kind)
+        canvas.text(left + 8, height + 4, names[order], kind)

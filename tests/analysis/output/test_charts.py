@@ -151,6 +151,27 @@ def test_labels_of_many_or_long_bins_do_not_touch(number: int, label: str) -> No
         assert not any(_meet(a, b) for a, b in combinations(boxes, 2))
 
 
+def test_labels_that_fit_only_in_small_letters_stay_upright() -> None:
+    """Those of the frequency figure, beside names as long as those of seeds."""
+    bins = ["0", "1", "2", "3", "4", "5–9", "10–99", "100–999", "1,000+"]
+    series = [Series("bpe-dropout (seeds 1, 2)", [0.5] * 9, [None] * 9, [None] * 9)]
+    wide = _charts(draw(_figure(series, bins=bins, counts=[4_145] * 9)))[0]
+    assert not [text for text in wide.iter("text") if text.get("transform")]
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
+def test_names_stand_beside_the_last_points_and_clear_of_empty_bins(value: float) -> None:
+    values = [value, value, None, None, None]
+    series = [Series(name, values, [None] * 5, [None] * 5, n) for n, name in enumerate("abc" * 5)]
+    wide = _charts(draw(_figure(series)))[0]
+    texts = list(wide.iter("text"))
+    names = [text for text in texts if "name" in text.get("class", "")]
+    [empty] = [text for text in texts if text.text == NO_DATA]
+    assert len(names) == 15
+    assert all(_box(name)[0] < _box(empty)[0] for name in names)
+    assert not any(_meet(_box(a), _box(b)) for a, b in combinations([*names, empty], 2))
+
+
 def _box(text: ET.Element) -> tuple[float, float, float, float]:
     """Return the edges of a text: left, top, right, bottom."""
     x, y = float(text.get("x", "0")), float(text.get("y", "0"))
