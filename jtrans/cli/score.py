@@ -70,7 +70,10 @@ class ScoreOptions:
         "--lowercase/--cased", "Compare without case.", shown="the run's case; files: cased"
     )
     force: str | None = option(
-        "Print the run's log-probability of these translations, line by line.", "FILE", panel=FORCE
+        "Print the run's log-probability of these translations, line by line; of JSON lines of "
+        "jtrans translate, of all translations by their tokens.",
+        "FILE",
+        panel=FORCE,
     )
     src: str | None = option("Source lines; with --hyp only counted.", "FILE", panel=FORCE)
     hyp: list[str] | None = option(
@@ -233,28 +236,36 @@ def _show(report: ScoreReport, as_json: bool) -> None:
 
 def _score_given(run: Run, decoding: DecodingChoices, options: ScoreOptions, as_json: bool) -> None:
     """Print the log-probability of every given translation and of each of its tokens."""
-    from jtrans.analysis.study.aligned import read_aligned
+    from jtrans.analysis.study.aligned import aligned_lines
+    from jtrans.decoding.lines.given import given_translations
 
-    sources, targets = read_aligned([str(options.src), str(options.force)])
+    names = [str(options.src), str(options.force)]
+    sources, lines = aligned_lines(names)
+    given = given_translations(lines, names[1])
     decoding.check([run])
     from jtrans.decoding.translator import Translator
 
     translator = Translator.load([run], decoding)
-    with lines_of(options.src, options.force):
-        scored = translator.teacher_forced_scores(sources, targets, console.TerminalProgress())
+    of_each = [sources[each.line] for each in given]
+    with lines_of(*names):
+        scored = translator.teacher_forced_scores(of_each, given, console.TerminalProgress())
+    # which translation is meant need only be said where a line has several
+    has_ranks = len(given) > len(lines)
+    places = [[each.line, each.rank] if has_ranks else [each.line] for each in given]
     if as_json:
         sentences = [
             {
-                "id": number,
+                **dict(zip(("id", "rank"), place, strict=False)),
                 "log_prob": sum(sentence.token_log_probs, 0.0),
                 "tokens": sentence.tokens,
                 "token_log_probs": sentence.token_log_probs,
             }
-            for number, sentence in enumerate(scored)
+            for place, sentence in zip(places, scored, strict=True)
         ]
         console.print_json({"sentences": sentences})
         return
-    for sentence in scored:
+    for place, sentence in zip(places, scored, strict=True):
         pairs = zip(sentence.tokens, sentence.token_log_probs, strict=True)
         tokens = " ".join(f"{token}:{value:.4f}" for token, value in pairs)
-        print(f"{sum(sentence.token_log_probs):.4f}\t{tokens}")
+        begin = "".join(f"{number}\t" for number in place) if has_ranks else ""
+        print(f"{begin}{sum(sentence.token_log_probs):.4f}\t{tokens}")

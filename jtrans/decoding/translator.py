@@ -22,6 +22,7 @@ from jtrans.decoding.lines.constraints import (
     check_search,
     no_translation,
 )
+from jtrans.decoding.lines.given import GivenTranslation, TokenReader
 from jtrans.decoding.lines.long_lines import joined, joined_alignment
 from jtrans.decoding.lines.sentences import InputSentence, SentenceReader
 from jtrans.decoding.lines.translation import ScoredLine, Translation
@@ -39,6 +40,7 @@ from jtrans.nn.device import prepare_device, resolve_device, resolve_precision
 from jtrans.progress import Progress, Silent
 from jtrans.runs import WEIGHTS, Run
 from jtrans.text.pipeline import TextPipeline, TextSide
+from jtrans.text.vocabulary import EOS
 
 # Time and memory grow with the square of the length: one very long line must not stop a file.
 LONGEST_SOURCE = 1024
@@ -171,40 +173,67 @@ class Translator:
         ]
 
     def teacher_forced_scores(
-        self, sources: Sequence[str], targets: Sequence[str], progress: Progress = Silent()
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str | GivenTranslation],
+        progress: Progress = Silent(),
     ) -> list[ScoredLine]:
         """Return the model's log-probabilities of given translations of raw lines, token by token.
 
-        If source and translation are both empty, there are no tokens. Lines that are too long are
-        cut, with a warning: the tokens are those of what is left.
+        Raw translations are segmented; those with tokens are scored as they are. If source and
+        translation are both empty, there are no tokens. Lines that are too long are cut, with a
+        warning: the tokens are those of what is left. With tokens they are cut into the parts that
+        were translated.
+
+        Args:
+            sources: raw text, one for each translation.
+            targets: a raw text is the translation of the line of its place.
+            progress: receives the number of sentences done.
 
         Raises:
-            DecodingError: there are several models.
+            DecodingError: there are several models, or tokens that the run cannot write.
         """
         if len(self.models) > 1:
             raise DecodingError("given translations are scored by one model, not an ensemble")
-        source, target = self.pipeline.source, self.pipeline.target
-        pairs = [
-            (
-                self._encode(source, line, f"source line {number:,}", progress),
-                self._encode(target, given, f"translation {number:,}", progress),
-            )
-            for number, (line, given) in enumerate(zip(sources, targets, strict=True), start=1)
+        given = [
+            GivenTranslation(each, line=line) if isinstance(each, str) else each
+            for line, each in enumerate(targets)
         ]
-        full = [index for index, pair in enumerate(pairs) if max(map(len, pair)) > 1]
+        pairs = [
+            self._given_pairs(source, each, progress)
+            for source, each in zip(sources, given, strict=True)
+        ]
+        flat = [(i, pair) for i, of_one in enumerate(pairs) for pair in of_one]
         scores = teacher_forced_scores(
             self.models[0],
-            [pairs[index][0] for index in full],
-            [pairs[index][1] for index in full],
-            lines=[index + 1 for index in full],
+            [pair[0] for _, pair in flat],
+            [pair[1] for _, pair in flat],
+            lines=[given[i].line + 1 for i, _ in flat],
             precision=self.precision,
             progress=progress,
         )
+        token = self.pipeline.target.vocabulary.token
         result = [ScoredLine([], []) for _ in pairs]
-        for index, scored in zip(full, scores, strict=True):
-            tokens = list(map(target.vocabulary.token, pairs[index][1]))
-            result[index] = ScoredLine(tokens, scored.log_probs)
+        for (i, (_, ids)), scored in zip(flat, scores, strict=True):
+            result[i].tokens.extend(map(token, ids))
+            result[i].token_log_probs.extend(scored.log_probs)
         return result
+
+    def _given_pairs(
+        self, source: str, given: GivenTranslation, progress: Progress
+    ) -> list[tuple[list[int], list[int]]]:
+        """Return the ids of a line and of its translation; several pairs if it is cut in parts."""
+        number = given.line + 1
+        if given.tokens:
+            # a line that was cut when it was translated is cut in the same places
+            sentences = self._reader(self.options, Silent()).read(source, None, number)
+            full = [each.ids for each in sentences if len(each.ids) > 1] or [[EOS]]
+            return list(zip(full, self._tokens.read(given.tokens, len(full), number), strict=True))
+        pair = (
+            self._encode(self.pipeline.source, source, f"source line {number:,}", progress),
+            self._encode(self.pipeline.target, given.text, f"translation {number:,}", progress),
+        )
+        return [pair] if max(map(len, pair)) > 1 else []
 
     @property
     def _limited(self) -> Sequence[Limited]:
@@ -232,6 +261,10 @@ class Translator:
         """The most tokens of a sentence to read, ``</s>`` counted."""
         longest = (each.longest for each in self._limited)
         return min(LONGEST_SOURCE, *(each or LONGEST_SOURCE for each in longest))
+
+    @cached_property
+    def _tokens(self) -> TokenReader:
+        return TokenReader(self.pipeline.target.vocabulary)
 
     @cached_property
     def _constraints(self) -> ConstraintEncoder:

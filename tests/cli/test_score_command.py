@@ -514,6 +514,84 @@ def test_given_translations_get_the_log_probabilities_of_the_search(
     assert rows[2].endswith(f"</s>:{sentences[2]['token_log_probs'][-1]:.4f}")
 
 
+def _forced(jtrans: Jtrans, run: Path, *options: object) -> Any:
+    on_cpu = ("--device", "cpu", "--precision", "fp32", "--json")
+    return json.loads(jtrans("score", run, "--force", *options, *on_cpu).out)["sentences"]
+
+
+@pytest.mark.parametrize("search", [[], ["--sample", "--temperature", "3"]])
+def test_n_best_lists_and_samples_get_their_log_probabilities_back(
+    jtrans: Jtrans, make_run: MakeRun, search: list[str]
+) -> None:
+    run = make_run()  # writes words that fill the vocabulary, which no text is segmented into
+    Path("src.de").write_text("ein mann liest .\n\nhund\n", encoding="utf-8")
+    made = ("--input", "src.de", "--output", "n.jsonl", "--format", "jsonl", "--n-best", "3")
+    jtrans("translate", run, *made, *search, "--beam", "3")
+    lines = Path("n.jsonl").read_text(encoding="utf-8").splitlines()
+    lists = [json.loads(line)["translations"] for line in lines]
+    expected = [(i, rank, each) for i, nbest in enumerate(lists) for rank, each in enumerate(nbest)]
+    assert any(token.startswith("madeup") for *_, each in expected for token in each["tokens"])
+    sentences = _forced(jtrans, run, "n.jsonl", "--src", "src.de")
+    assert len(sentences) == 7
+    for sentence, (line, rank, translation) in zip(sentences, expected, strict=True):
+        assert (sentence["id"], sentence["rank"]) == (line, rank)
+        assert sentence["tokens"] == translation["tokens"]
+        assert sentence["log_prob"] == pytest.approx(translation["log_prob"], abs=1e-4)
+    rows = jtrans("score", run, "--force", "n.jsonl", "--src", "src.de").out.splitlines()
+    assert rows[3] == "1\t0\t0.0000\t"
+    assert rows[6].startswith(f"2\t2\t{sentences[6]['log_prob']:.4f}\t")
+
+
+def _objects(*translations: dict[str, Any]) -> str:
+    return "".join(json.dumps({"translations": [each]}) + "\n" for each in translations)
+
+
+def test_json_lines_without_tokens_are_segmented(jtrans: Jtrans, make_run: MakeRun) -> None:
+    run = make_run()
+    Path("src.de").write_text("ein mann\nhund\n", encoding="utf-8")
+    Path("hyp.en").write_text("a man\ndog\n", encoding="utf-8")
+    Path("hyp.jsonl").write_text(_objects({"text": "a man"}, {"text": "dog"}), encoding="utf-8")
+    by_object, by_text = (
+        _forced(jtrans, run, name, "--src", "src.de") for name in ("hyp.jsonl", "hyp.en")
+    )
+    assert by_object == by_text
+    assert [sentence["tokens"][0] for sentence in by_text] == ["a", "dog"]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (["a", "wolf", "</s>"], "line 2: the run has no target token 'wolf'"),
+        (["<pad>", "</s>"], "line 2: the run has no target token '<pad>'"),
+        (["a", "man"], "line 2: </s> must end the tokens and occur nowhere else: a man"),
+        (["a", "</s>", "man", "</s>"], "line 2: </s> must end the tokens"),
+        ("a man", "line 2 of hyp.jsonl is not the object of a translation"),
+        (["a", 1], "line 2 of hyp.jsonl is not the object of a translation"),
+    ],
+)
+def test_tokens_that_the_run_cannot_write_are_refused(
+    jtrans: Jtrans, make_run: MakeRun, tokens: object, message: str
+) -> None:
+    Path("src.de").write_text("ein mann\nhund\n", encoding="utf-8")
+    given = _objects({"text": "a"}, {"text": "a man", "tokens": tokens})
+    Path("hyp.jsonl").write_text(given, encoding="utf-8")
+    result = jtrans("score", make_run(), "--force", "hyp.jsonl", "--src", "src.de")
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err.splitlines()[0]
+    assert "hyp.jsonl:2" in result.err
+
+
+@pytest.mark.parametrize("text", ['{"source": "ein mann"}', '{"translations": []}'])
+def test_objects_without_translations_are_not_scored_as_text(
+    jtrans: Jtrans, make_run: MakeRun, text: str
+) -> None:
+    for name, line in (("src.de", "ein mann"), ("hyp.jsonl", text)):
+        Path(name).write_text(f"{line}\n", encoding="utf-8")
+    result = jtrans("score", make_run(), "--force", "hyp.jsonl", "--src", "src.de")
+    assert (result.code, result.out) == (2, "")
+    assert "line 1 of hyp.jsonl is not the object of a translation" in result.err
+
+
 def test_unequal_files_cannot_be_forced(jtrans: Jtrans, make_run: MakeRun, files: Path) -> None:
     result = jtrans("score", make_run(), "--force", "short.en", "--src", "src.de")
     assert result.code == 2

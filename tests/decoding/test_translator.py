@@ -13,6 +13,7 @@ from plugins.random_runs import ON_CPU
 import jtrans
 from jtrans.decoding.batched_search import translate_ids
 from jtrans.decoding.batches import by_length
+from jtrans.decoding.lines.given import GivenTranslation
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.translator import LONGEST_SOURCE, Translator, load_model
 from jtrans.errors import CheckpointError, DecodingError
@@ -147,6 +148,22 @@ def test_a_line_to_be_scored_is_cut_with_a_warning(
     [scored] = translator.teacher_forced_scores(["hund"], ["a dog a dog a"], listener)
     assert [scored] == translator.teacher_forced_scores(["hund"], ["a dog a"])
     assert scored.tokens == ["a", "dog", "a", "</s>"] and len(listener.warnings) == 2
+
+
+def test_tokens_of_a_line_that_was_cut_are_scored_part_by_part(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(translator.models[0]), "longest", 6)
+    line = "hund rennt . ein mann liest schnell ."
+    [[best]] = translator.translate_nbest([line], 1)
+    assert best.parts == 2
+    given = GivenTranslation(best.text, best.tokens)
+    [scored] = translator.teacher_forced_scores([line], [given])
+    assert scored.tokens == best.tokens
+    assert scored.token_log_probs == pytest.approx(best.token_log_probs, abs=1e-5)
+    one_end = GivenTranslation("a", ["a", "</s>"])
+    with pytest.raises(DecodingError, match="line 1: </s> must end the tokens of 2 sentences"):
+        translator.teacher_forced_scores([line], [one_end])
 
 
 def test_progress_counts_sentences(translator: Translator) -> None:

@@ -18,9 +18,18 @@ def read_aligned(names: Sequence[str]) -> list[list[str]]:
     Raises:
         CorpusError: a file cannot be read, is empty, or has another number of lines.
     """
+    return [best_texts(*text) for text in zip(aligned_lines(names), names, strict=True)]
+
+
+def aligned_lines(names: Sequence[str]) -> list[list[str]]:
+    """Do the same, but leave all lines as they are.
+
+    Raises:
+        CorpusError: a file cannot be read, is empty, or has another number of lines.
+    """
     texts: list[list[str]] = []
     for name in names:
-        texts.append(best_texts(list(read_line_file(Path(name))), name))
+        texts.append(list(read_line_file(Path(name))))
         if not texts[-1]:
             hint = "name a file with one line per sentence"
             raise CorpusError(f"{name} is empty", hint=hint, kind="corpus.empty")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from jtrans.errors import CorpusError
@@ -40,13 +41,26 @@ def best_texts(lines: list[str], name: str) -> list[str]:
         except (ValueError, TypeError, LookupError) as error:
             if not texts:
                 return lines
-            raise CorpusError(
-                f"line {number:,} of {name} is not the object of a translation, as those before it",
-                where=f"{name}:{number}",
-                hint="translate again: jtrans translate RUN --format jsonl",
-                kind="corpus.jsonl",
-            ) from error
+            raise not_translated(number, name, ", as those before it") from error
     return texts
+
+
+def not_translated(number: int, name: str, more: str = "") -> CorpusError:
+    """Return the error for a line, counted from 1, that is not the object of a translation."""
+    return CorpusError(
+        f"line {number:,} of {name} is not the object of a translation{more}",
+        where=f"{name}:{number}",
+        hint="translate again: jtrans translate RUN --format jsonl",
+        kind="corpus.jsonl",
+    )
+
+
+def is_json_lines(lines: Sequence[str]) -> bool:
+    """Whether lines are JSON objects rather than text, which the first of them tells."""
+    try:
+        return isinstance(read_json(lines[0]), dict)
+    except (ValueError, LookupError):
+        return False
 
 
 def _finite(number: str) -> float:
