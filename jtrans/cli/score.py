@@ -75,7 +75,9 @@ class ScoreOptions:
         "FILE",
         panel=FORCE,
     )
-    src: str | None = option("Source lines; with --hyp only counted.", "FILE", panel=FORCE)
+    src: str | None = option(
+        "Source lines, or JSON lines with `source`; with --hyp only counted.", "FILE", panel=FORCE
+    )
     hyp: list[str] | None = option(
         "Translations, one file per system; or JSON lines of jtrans translate.",
         "FILE...",
@@ -240,7 +242,8 @@ def _score_given(run: Run, decoding: DecodingChoices, options: ScoreOptions, as_
     from jtrans.decoding.lines.given import given_translations
 
     names = [str(options.src), str(options.force)]
-    sources, lines = aligned_lines(names)
+    source_lines, lines = aligned_lines(names)
+    sources = _sources(source_lines, names[0])
     given = given_translations(lines, names[1])
     decoding.check([run])
     from jtrans.decoding.translator import Translator
@@ -269,3 +272,13 @@ def _score_given(run: Run, decoding: DecodingChoices, options: ScoreOptions, as_
         tokens = " ".join(f"{token}:{value:.4f}" for token, value in pairs)
         begin = "".join(f"{number}\t" for number in place) if has_ranks else ""
         print(f"{begin}{sum(sentence.token_log_probs):.4f}\t{tokens}")
+
+
+def _sources(lines: Sequence[str], name: str) -> list[str]:
+    """Return source lines, those of JSON lines from their field `source`."""
+    from jtrans.cli.translate.lines import read_object
+    from jtrans.decoding.lines.json_lines import is_json_lines
+
+    if not is_json_lines(lines):
+        return list(lines)
+    return [read_object(line, number, name).source for number, line in enumerate(lines)]

@@ -592,6 +592,28 @@ def test_objects_without_translations_are_not_scored_as_text(
     assert "line 1 of hyp.jsonl is not the object of a translation" in result.err
 
 
+def test_the_source_is_read_from_json_lines(jtrans: Jtrans, make_run: MakeRun) -> None:
+    run = make_run()
+    Path("src.de").write_text("ein mann liest .\n\nhund\n", encoding="utf-8")
+    made = ("--input", "src.de", "--output", "n.jsonl", "--format", "jsonl", "--n-best", "2")
+    jtrans("translate", run, *made)
+    by_object, by_text = (
+        _forced(jtrans, run, "n.jsonl", "--src", name) for name in ("n.jsonl", "src.de")
+    )
+    assert by_object == by_text
+
+
+@pytest.mark.parametrize("line", ['{"text": "hund"}', '{"source": 3}', "hund", ""])
+def test_json_lines_without_a_source_are_refused(
+    jtrans: Jtrans, make_run: MakeRun, line: str
+) -> None:
+    Path("src.jsonl").write_text(f'{{"source": "ein mann"}}\n{line}\n', encoding="utf-8")
+    Path("hyp.en").write_text("a man\ndog\n", encoding="utf-8")
+    result = jtrans("score", make_run(), "--force", "hyp.en", "--src", "src.jsonl")
+    assert (result.code, result.out) == (2, "")
+    assert "line 2 of src.jsonl is not" in result.err and "src.jsonl:2" in result.err
+
+
 def test_unequal_files_cannot_be_forced(jtrans: Jtrans, make_run: MakeRun, files: Path) -> None:
     result = jtrans("score", make_run(), "--force", "short.en", "--src", "src.de")
     assert result.code == 2
