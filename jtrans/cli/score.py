@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,7 @@ class Command(TyperCommand):
         repeated: list[str] = []
         several = None
         for number, word in enumerate(args):
-            if word.startswith("-"):
+            if word.startswith("-") and word != "-":
                 several = word if word in _SEVERAL else None
             elif several and args[number - 1] != several:
                 repeated.append(several)
@@ -95,6 +96,13 @@ class ScoreOptions:
         Raises:
             ConfigError: options that cannot be combined, or nothing to score.
         """
+        named = {"force": [self.force], "src": [self.src], "hyp": self.hyp, "ref": self.ref}
+        for name, files in named.items():
+            if "-" in (files or ()):
+                raise usage_error(
+                    f"--{name} -: standard input is not read here",
+                    f"name a file, or in bash the output of a command: --{name} <(COMMAND)",
+                )
         if self.hyp or self.ref:
             if not (self.hyp and self.ref):
                 raise usage_error("--hyp and --ref must be given together", "--hyp FILE --ref FILE")
@@ -103,6 +111,11 @@ class ScoreOptions:
                     "runs and files of translations cannot be scored together",
                     "jtrans translate RUN --output FILE writes a run's translations to a file",
                 )
+        elif self.force and not self.runs:
+            raise usage_error(
+                "--force needs a RUN, whose log-probabilities are printed",
+                f"jtrans score RUN --force {shlex.quote(self.force)} --src SOURCE",
+            )
         elif not self.runs:
             raise usage_error("nothing to score", "jtrans score RUN, or --hyp FILE --ref FILE")
         elif (self.force is None) != (self.src is None):
