@@ -357,13 +357,19 @@ def test_a_checkpoint_that_was_being_replaced_is_put_back(make_run: Any) -> None
     run.checkpoint("10").verify("model.safetensors")
 
 
-def test_a_checkpoint_without_digests_is_taken_as_it_is(make_run: Any) -> None:
+def test_a_checkpoint_without_digests_is_taken_with_a_warning(
+    make_run: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     run = make_run()
     add_checkpoint(run, 10)
     checkpoint = run.checkpoint("10")
+    checkpoint.verify("model.safetensors")
+    assert not caplog.messages
     (checkpoint.folder / "sha256.json").unlink()
     checkpoint.weights.write_bytes(b"anything")
-    checkpoint.verify("model.safetensors")
+    (checkpoint.folder / "state.json").write_text("{}", encoding="utf-8")
+    checkpoint.verify("model.safetensors", "state.json")
+    assert caplog.messages == [f"{checkpoint.folder} cannot be verified: it has no sha256.json"]
 
 
 def test_pointers_change_one_at_a_time(make_run: Any) -> None:

@@ -39,7 +39,11 @@ class Checkpoint:
         return self.folder / WEIGHTS
 
     def verify(self, *names: str) -> Checkpoint:
-        """Check files against their digests, if it has any, and return the checkpoint.
+        """Check files against their digests, and return the checkpoint.
+
+        Training, averages and imports all write digests; only the first commits before 0.1.0 wrote
+        none. A checkpoint without them is used all the same, with a warning: it may be such an old
+        one, or a copy without them, or have weights that somebody has changed on purpose.
 
         Raises:
             CheckpointError: a file is missing, or was changed or truncated.
@@ -58,6 +62,8 @@ class Checkpoint:
             status = file.stat()
             if digests.get(name) != _digest(file, status.st_mtime_ns, status.st_size):
                 raise damaged(file, "its contents have changed since it was written")
+        if not seal.exists():
+            _log.warning("%s cannot be verified: it has no %s", self.folder, SEAL)
         return self
 
 
