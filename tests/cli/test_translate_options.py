@@ -337,16 +337,19 @@ def test_a_device_for_alignments_stays_one(
     assert links.is_fifo()
 
 
+@pytest.mark.parametrize(("taken", "option"), [("out", "--output"), ("a", "--alignments-file")])
 def test_an_output_that_another_process_writes_is_refused(
-    jtrans: Jtrans, make_run: MakeRun, source: Path, tmp_path: Path
+    jtrans: Jtrans, make_run: MakeRun, source: Path, tmp_path: Path, taken: str, option: str
 ) -> None:
-    command = ["translate", make_run(), "-i", source, "-o", "out"]
-    with exclusive(tmp_path / "out.lock.json", JtransError):
+    command = ["translate", make_run(), "-i", source, "-o", "out", "--alignments-file", "a"]
+    with exclusive(tmp_path / f"{taken}.lock.json", JtransError):
         result = jtrans(*command)
     assert result.code == 2
-    assert "out is being written by process" in result.err
+    assert f"{taken} is being written by process" in result.err
+    assert option in result.err
     assert jtrans(*command).code == 0
-    assert sorted(path.name for path in tmp_path.glob("out*")) == ["out"]
+    left = {path.name for path in tmp_path.iterdir() if path.name.partition(".")[0] in ("out", "a")}
+    assert left == {"out", "a"}
 
 
 def test_a_link_stays_one(jtrans: Jtrans, make_run: MakeRun, source: Path, tmp_path: Path) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TextIO
 
 from jtrans.errors import JtransError
 from jtrans.files import disk_errors, whole_file
+from jtrans.locks import exclusive
 
 
 @contextlib.contextmanager
@@ -27,12 +29,29 @@ def open_output(name: str) -> Iterator[TextIO]:
         yield stack.enter_context(path.open("w", encoding="utf-8", newline="\n"))
 
 
-def busy(path: Path, owner: str) -> JtransError:
-    """Return the error of a file that another process writes."""
+@contextlib.contextmanager
+def locked(files: Mapping[str, Path]) -> Iterator[None]:
+    """Keep other processes from writing some files while the block runs.
+
+    Args:
+        files: by the options that name them.
+
+    Raises:
+        JtransError: another process writes one of them.
+    """
+    with contextlib.ExitStack() as stack:
+        # in the same order everywhere: of two commands for the same files, one gets them all
+        for option, path in sorted(files.items(), key=lambda item: item[1].resolve()):
+            lock = path.with_name(f"{path.name}.lock.json")
+            stack.enter_context(exclusive(lock, functools.partial(_busy, option, path)))
+        yield
+
+
+def _busy(option: str, path: Path, owner: str) -> JtransError:
     return JtransError(
         f"{path} is being written by {owner}",
-        where="--output",
-        hint="wait for it, or give another --output",
+        where=option,
+        hint=f"wait for it, or give another {option}",
         kind="disk.busy",
     )
 

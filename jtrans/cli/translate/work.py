@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from jtrans.cli import console
 from jtrans.cli.translate.lines import InputLine, read_object, to_object, until_refused
-from jtrans.cli.translate.output import busy, is_ordinary, open_output
+from jtrans.cli.translate.output import is_ordinary, locked, open_output
 from jtrans.errors import CorpusError, how_many
 from jtrans.files import file_digest, lines_digest
-from jtrans.locks import exclusive
 
 if TYPE_CHECKING:
     from jtrans.cli.translate.constraints import ConstraintFiles
@@ -94,20 +93,17 @@ class TranslationWork:
 
         From a file to files, an interrupted translation is continued.
         """
-        names = [output, *([links] if links else [])]
-        if output != "-" and self.source.lines is not None and all(map(is_ordinary, names)):
+        names = {"--output": output, **({"--alignments-file": links} if links else {})}
+        is_file = output != "-" and self.source.lines is not None
+        if is_file and all(map(is_ordinary, names.values())):
             from jtrans.decoding.partial_output import PartialOutput
 
-            paths = [Path(name) for name in names]
-            lock = paths[0].with_name(f"{paths[0].name}.lock.json")
-            with (
-                exclusive(lock, functools.partial(busy, paths[0])),
-                PartialOutput(paths, self.identity()) as partial,
-            ):
+            files = {option: Path(name) for option, name in names.items()}
+            with locked(files), PartialOutput([*files.values()], self.identity()) as partial:
                 self._resume(partial)
             return
         with contextlib.ExitStack() as stack:
-            self._stream([stack.enter_context(open_output(name)) for name in names])
+            self._stream([stack.enter_context(open_output(name)) for name in names.values()])
 
     def _resume(self, output: PartialOutput) -> None:
         """Translate what is not yet in the output."""
