@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import torch
+
 from jtrans.decoding.engines.open import open_translator
 from jtrans.decoding.lines.constraints import Constraints
 from jtrans.decoding.lines.translation import Translation
@@ -22,6 +24,13 @@ from jtrans.nn.device import resolve_device
 from jtrans.processors import available_cpus
 from jtrans.progress import Progress, Silent
 from jtrans.workers import run_jobs, worker_number
+
+# Most lines of a piece. On a CPU a stop loses what its pieces have done: of 256 lines for each
+# thread 18 s at 14 sentences/s, and a minute at 4. A Transformer translated 1,500 lines in 8.7 s of
+# one core's time in pieces of 1,024 lines, 9.0 s of 256, 9.4 s of 128 (start included).
+PIECE_LINES = 1024
+THREAD_LINES = 256
+LEAST_LINES = 32
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,33 @@ class TranslatedPiece:
     warnings: list[str]  # about its lines
     seconds: float  # the time taken
     fault: DecodingError | None = None  # the error of the line that cannot be translated
+
+
+def piece_lines(
+    decoding: DecodingChoices, total: int | None, *, workers: int, gpus: Sequence[str]
+) -> int:
+    """Return how many lines of a file make a piece: sorted by length, and written together.
+
+    The number follows from threads and not from a measured speed: in other pieces, lines have
+    other batches, which round otherwise, and the same command must always write the same.
+
+    Args:
+        decoding: the user's choices.
+        total: lines of the whole file, None if unknown; all processes should get pieces.
+        workers: see `translate_pieces`.
+        gpus: see `translate_pieces`.
+    """
+    most, processes = PIECE_LINES, max(workers, len(gpus))
+    if not gpus and resolve_device(decoding.device).type == "cpu":
+        most = min(most, THREAD_LINES * _threads(workers))
+    if processes == 1 or total is None:
+        return most
+    return min(most, max(LEAST_LINES, total // (4 * processes)))
+
+
+def _threads(workers: int) -> int:
+    """Return the threads of each process on a CPU."""
+    return torch.get_num_threads() if workers <= 1 else max(1, available_cpus() // workers)
 
 
 @contextlib.contextmanager
@@ -87,7 +123,7 @@ def translate_pieces(
         return
     _check_device(decoding)
     with run_jobs(
-        _Worker(runs, decoding, max(1, available_cpus() // workers)),
+        _Worker(runs, decoding, _threads(workers)),
         pieces,
         workers=workers,
         hint="fewer --workers need less memory; with --output, the same command continues",
@@ -106,8 +142,6 @@ class _Worker:
 
     def __call__(self, piece: Piece) -> TranslatedPiece:
         if not _translators:
-            import torch
-
             if self.threads is not None:
                 torch.set_num_threads(self.threads)
             decoding = self.decoding

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from plugins.command_line import SOURCE, Jtrans
 from plugins.random_runs import MakeRun, RunOn
 
@@ -19,6 +20,7 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding import parallel
 from jtrans.decoding.comparison import Comparison
 from jtrans.decoding.lines.translation import Translation
+from jtrans.decoding.options import DecodingChoices
 from jtrans.decoding.parallel import Piece, TranslatedPiece
 from jtrans.decoding.translator import Translator
 from jtrans.errors import JtransError
@@ -247,7 +249,7 @@ def test_an_interrupted_translation_is_continued(
     options = ["-i", source, "--phrases", phrases]
     whole = jtrans("translate", run, *options).out
     options += ["-o", output, "--alignments-file", links]
-    monkeypatch.setattr("jtrans.cli.translate.work.PIECE_LINES", 1)
+    monkeypatch.setattr("jtrans.decoding.parallel.PIECE_LINES", 1)
     calls = []
 
     def interrupted(self: Translator, lines: Sequence[str], **more: Any) -> Any:
@@ -261,7 +263,7 @@ def test_an_interrupted_translation_is_continued(
         patch.setattr(Translator, "translate_nbest", interrupted)
         result = jtrans("translate", run, *options)
     assert result.code == 130
-    assert "done: 2 lines; the same" in result.err
+    assert "stopped after 2 lines; the same command continues" in result.err
     assert not output.exists()
     assert output.with_name("out.en.part").read_text() == "".join(whole.splitlines(True)[:2])
     result = jtrans("translate", run, *options)
@@ -277,7 +279,7 @@ def test_a_translation_that_starts_over_says_so(
     jtrans: Jtrans, make_run: MakeRun, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, output = make_run(), tmp_path / "out.en"
-    monkeypatch.setattr("jtrans.cli.translate.work.PIECE_LINES", 1)
+    monkeypatch.setattr("jtrans.decoding.parallel.PIECE_LINES", 1)
     (tmp_path / "bad.de").write_text("hund\n" + "hund " * 1100 + "\n", encoding="utf-8")
     result = jtrans("translate", run, "-i", "bad.de", "-o", output, "--n-best", 2)
     assert result.code == 2 and output.with_name("out.en.part").exists()
@@ -315,6 +317,43 @@ def test_a_continued_translation_has_the_pieces_of_the_whole(
     assert [jtrans(*command).code for _ in range(2)] == [130, 130]
     jtrans(*command)
     assert sizes == [100, 100]
+
+
+@pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
+def test_a_stop_before_the_first_lines_says_so(
+    jtrans: Jtrans,
+    make_run: MakeRun,
+    source: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stop: BaseException,
+    code: int,
+) -> None:
+    def stopped(*_: Any, **__: Any) -> Any:
+        raise stop
+
+    monkeypatch.setattr(Translator, "translate_nbest", stopped)
+    result = jtrans("translate", make_run(), "-i", source, "-o", "out")
+    assert result.code == code
+    assert "stopped before the first lines were written" in result.err
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_pieces_are_small_enough_to_lose_little_and_follow_from_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def sizes(total: int | None, workers: int = 1, gpus: Sequence[str] = ()) -> int:
+        return parallel.piece_lines(
+            DecodingChoices(device="cpu"), total, workers=workers, gpus=gpus
+        )
+
+    monkeypatch.setattr(parallel, "available_cpus", lambda: 8)
+    for threads, lines in ((1, 256), (2, 512), (32, 1024)):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        assert sizes(None) == sizes(10**6) == lines
+    assert (sizes(10**6, workers=8), sizes(10**6, workers=2)) == (256, 1024)
+    assert (sizes(800, workers=8), sizes(4, workers=8)) == (32, 32)
+    assert (sizes(10**6, gpus=["cuda:0"]), sizes(10**6, gpus=["cuda:0", "cuda:1"])) == (1024, 1024)
 
 
 def test_a_device_is_written_to_as_it_is(jtrans: Jtrans, make_run: MakeRun, source: Path) -> None:

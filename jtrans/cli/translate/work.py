@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jtrans.decoding.partial_output import PartialOutput
     from jtrans.exports import Translatable
 
-PIECE_LINES = 1024  # of a file, which are sorted by length and written together
+CHECKED_LINES = 1024  # of a file, which are checked together
 
 
 @dataclass
@@ -47,17 +47,17 @@ class TranslationWork:
     gpus: Sequence[str]
 
     def __post_init__(self) -> None:
-        """Divide the whole input, even to continue: other batches would round differently."""
-        self.piece_lines = self._piece_lines()
+        """Remember the whole input, which is divided alike when its translation is continued."""
+        self.total = self.source.total
 
     def check_input(self) -> None:
         """Refuse bad lines and constraints of a file before a model is loaded."""
         if not (self.is_json_input or self.files):
             return
         lines = self.source.lines or []
-        for place in range(0, len(lines), PIECE_LINES):
+        for place in range(0, len(lines), CHECKED_LINES):
             first = self.source.first + place
-            items, fault = self._items(lines[place : place + PIECE_LINES], first)
+            items, fault = self._items(lines[place : place + CHECKED_LINES], first)
             if fault:
                 raise fault
             constraints = self.files.at(place, [item.constraints for item in items], first)
@@ -118,11 +118,12 @@ class TranslationWork:
         try:
             for lines, texts in self._texts(progress):
                 output.append(texts[: len(output.paths)], lines)
-        except KeyboardInterrupt:
-            if output.lines:
-                console.talk(
-                    f"done: {how_many(output.lines, 'line')}; the same command does the rest"
-                )
+        except (KeyboardInterrupt, SystemExit):  # SIGTERM and SIGHUP exit
+            lines = how_many(output.lines, "line")
+            stop = f"after {lines}; the same command continues from there"
+            console.talk(
+                f"stopped {stop if output.lines else 'before the first lines were written'}"
+            )
             raise
         console.talk(progress.describe())
 
@@ -139,13 +140,14 @@ class TranslationWork:
 
     def _texts(self, progress: TranslationProgress) -> Iterator[tuple[int, tuple[str, str]]]:
         """Yield the lines of each piece, their translations and their alignments as text."""
-        from jtrans.decoding.parallel import Piece, translate_pieces
+        from jtrans.decoding.parallel import Piece, piece_lines, translate_pieces
 
+        size = piece_lines(self.choices, self.total, workers=self.workers, gpus=self.gpus)
         waiting: deque[list[InputLine]] = deque()
 
         def pieces() -> Iterator[Piece]:
             number = self.source.first
-            for lines in self.source.chunks(self.piece_lines):
+            for lines in self.source.chunks(size):
                 items, fault = self._items(lines, number)
                 if items:
                     waiting.append(items)
@@ -172,13 +174,6 @@ class TranslationWork:
                     yield len(rows), (self._text(rows), "".join(lines))
                 if piece.fault:
                     raise piece.fault
-
-    def _piece_lines(self) -> int:
-        """Return how many lines of a file make a piece, so that all workers get pieces."""
-        workers = max(self.workers, len(self.gpus))
-        if workers == 1 or self.source.total is None:
-            return PIECE_LINES
-        return min(PIECE_LINES, max(32, self.source.total // (4 * workers)))
 
     def _items(
         self, lines: Sequence[str], first: int
