@@ -51,7 +51,7 @@ def exclusive(
             it still renews its owner file. A holder renews its file only if this is not 0.
 
     Raises:
-        JtransError: another process holds the lock.
+        JtransError: another process holds the lock, or its file cannot be created.
     """
     lock = _acquire(owner_file, busy, patience_seconds)
     path, process = Path(lock.lock_file), os.getpid()
@@ -101,8 +101,23 @@ def _acquire(
         try:
             lock.acquire(timeout=patience_seconds, poll_interval=0.1)
         except filelock.Timeout:
+            _check_can_be_created(Path(lock.lock_file))
             raise busy(_read_owner(owner_file)[1]) from None
     return lock
+
+
+def _check_can_be_created(path: Path) -> None:
+    """Refuse a folder without room for a lock: filelock takes it for a lock that is held."""
+    if path.exists():
+        return
+    try:
+        path.touch()
+    except FileNotFoundError as error:  # others are known to `disk_errors`
+        raise JtransError(
+            f"no file can be created in {path.parent}",
+            hint="choose another folder",
+            kind="disk.no-files",
+        ) from error
 
 
 def _inode(path: Path) -> int | None:

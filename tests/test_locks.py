@@ -190,6 +190,22 @@ def test_a_file_system_that_cannot_lock_is_named(
     assert caught.value.kind == "disk.no-locks" and str(tmp_path) in caught.value.message
 
 
+def test_a_folder_that_takes_no_files_is_not_taken_for_a_lock_that_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+
+    def without_creation(path: Any, flags: int, *more: Any, **options: Any) -> int:
+        if flags & os.O_CREAT:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return opened(path, flags, *more, **options)
+
+    monkeypatch.setattr(os, "open", without_creation)  # as in /proc
+    with pytest.raises(JtransError) as caught, exclusive(tmp_path / "lock.json", busy):
+        pass
+    assert caught.value.message == f"no file can be created in {tmp_path}"
+
+
 def unsupported(number: int) -> Any:
     def flock(*_arguments: object) -> None:
         raise OSError(number, os.strerror(number))

@@ -35,7 +35,7 @@ class PartialOutput:
         is_over: whether an earlier attempt is dropped, because something has changed.
 
     Raises:
-        JtransError: they cannot be written.
+        JtransError: they cannot be written; errors name them and not their parts.
     """
 
     def __init__(self, paths: Sequence[Path], identity: Mapping[str, Any]) -> None:
@@ -48,7 +48,7 @@ class PartialOutput:
         sizes = self._recorded()
         self.is_over = self._state.exists() and not self.lines
         self._streams = [
-            self._open(part, size) for part, size in zip(self._parts, sizes, strict=True)
+            self._open(*each) for each in zip(self.paths, self._parts, sizes, strict=True)
         ]
 
     def __enter__(self) -> Self:
@@ -80,11 +80,11 @@ class PartialOutput:
             texts: for each file, whole lines.
             lines: of the input.
         """
-        files = zip(self._streams, texts, self._parts, self._digests, strict=True)
-        for stream, text, part, digest in files:
+        files = zip(self._streams, texts, self.paths, self._digests, strict=True)
+        for stream, text, path, digest in files:
             data = text.encode("utf-8")
             digest.update(data)
-            with disk_errors(part):
+            with disk_errors(path):
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -92,7 +92,8 @@ class PartialOutput:
         sizes = [stream.tell() for stream in self._streams]
         digests = [digest.hexdigest() for digest in self._digests]
         progress = {"lines": self.lines, "sizes": sizes, "sha256": digests}
-        write_json(self._state, {**self.identity, **progress})
+        with disk_errors(self.paths[0]):
+            write_json(self._state, {**self.identity, **progress})
 
     def _recorded(self) -> list[int]:
         """Return how many bytes of each file to keep; restore the number of lines and digests."""
@@ -112,8 +113,8 @@ class PartialOutput:
         return sizes
 
     @staticmethod
-    def _open(part: Path, size: int) -> BinaryIO:
-        with disk_errors(part):
+    def _open(path: Path, part: Path, size: int) -> BinaryIO:
+        with disk_errors(path):
             part.parent.mkdir(parents=True, exist_ok=True)
             stream = part.open("r+b" if size else "wb")
             stream.truncate(size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import json
 import os
@@ -389,6 +390,31 @@ def test_an_output_that_another_process_writes_is_refused(
     assert jtrans(*command).code == 0
     left = {path.name for path in tmp_path.iterdir() if path.name.partition(".")[0] in ("out", "a")}
     assert left == {"out", "a"}
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.ENOSPC])
+@pytest.mark.parametrize("failing", ["out.lock", "out.lock.json", "out.part", ".out.part.json"])
+def test_errors_name_the_file_that_the_user_gave(
+    jtrans: Jtrans,
+    make_run: MakeRun,
+    source: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    failing: str,
+) -> None:
+    run = make_run()
+
+    def refusing(name: str, path: Any, *more: Any, **options: Any) -> Any:
+        if Path(path).name.startswith(failing):
+            raise OSError(number, os.strerror(number), str(path))
+        return originals[name](path, *more, **options)
+
+    originals = {"os": os.open, "path": Path.open}
+    monkeypatch.setattr(os, "open", functools.partial(refusing, "os"))
+    monkeypatch.setattr(Path, "open", lambda self, *a, **k: refusing("path", self, *a, **k))
+    result = jtrans("translate", run, "-i", source, "-o", "out")
+    assert result.code in (1, 2)
+    assert result.err.splitlines()[0].endswith(" write out")
 
 
 def test_a_link_stays_one(jtrans: Jtrans, make_run: MakeRun, source: Path, tmp_path: Path) -> None:

@@ -43,7 +43,8 @@ def locked(files: Mapping[str, Path]) -> Iterator[None]:
         # in the same order everywhere: of two commands for the same files, one gets them all
         for option, path in sorted(files.items(), key=lambda item: item[1].resolve()):
             lock = path.with_name(f"{path.name}.lock.json")
-            stack.enter_context(exclusive(lock, functools.partial(_busy, option, path)))
+            with disk_errors(path):  # errors name it and not its lock
+                stack.enter_context(exclusive(lock, functools.partial(_busy, option, path)))
         yield
 
 
