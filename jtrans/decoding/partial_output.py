@@ -32,7 +32,7 @@ class PartialOutput:
 
     Attributes:
         lines: input lines whose output is written.
-        is_over: whether an earlier attempt is dropped, because something has changed.
+        is_over: whether the lines of an earlier attempt are dropped, because something has changed.
 
     Raises:
         JtransError: they cannot be written; errors name them and not their parts.
@@ -46,7 +46,10 @@ class PartialOutput:
         self._state = paths[0].with_name(paths[0].name + ".part.json")
         self._digests = [hashlib.sha256() for _ in paths]
         sizes = self._recorded()
-        self.is_over = self._state.exists() and not self.lines
+        files = [*self._parts, self._state]
+        self.is_over = not self.lines and any(
+            each.exists() and each.stat().st_size for each in files
+        )
         self._streams = [
             self._open(*each) for each in zip(self.paths, self._parts, sizes, strict=True)
         ]

@@ -286,7 +286,7 @@ def test_a_translation_that_starts_over_says_so(
     assert result.code == 2 and output.with_name("out.en.part").exists()
     result = jtrans("translate", run, "-i", source, "-o", output)
     assert result.code == 0
-    assert "starting" in result.err and "over: its input, options or .part changed" in result.err
+    assert "starting" in result.err and "over: its input, options, .part or .part.json changed" in result.err
     assert output.read_text() == jtrans("translate", run, "-i", source).out
 
 
@@ -409,7 +409,7 @@ def test_errors_name_the_file_that_the_user_gave(
             raise OSError(number, os.strerror(number), str(path))
         return originals[name](path, *more, **options)
 
-    originals = {"os": os.open, "path": Path.open}
+    originals: dict[str, Any] = {"os": os.open, "path": Path.open}
     monkeypatch.setattr(os, "open", functools.partial(refusing, "os"))
     monkeypatch.setattr(Path, "open", lambda self, *a, **k: refusing("path", self, *a, **k))
     result = jtrans("translate", run, "-i", source, "-o", "out")

@@ -103,6 +103,15 @@ def test_a_part_that_was_edited_starts_over(tmp_path: Path, edited: str) -> None
     assert (paths[0].read_text(), paths[1].read_text()) == ("a\nb\nc\n", "A\nB\nC\n")
 
 
+@pytest.mark.parametrize(("left", "is_over"), [("earlier\n", True), ("", False)])
+def test_lines_without_a_record_are_not_dropped_silently(
+    tmp_path: Path, left: str, is_over: bool
+) -> None:
+    (tmp_path / "out.en.part").write_text(left)  # a killed attempt may leave it empty
+    with PartialOutput([tmp_path / "out.en"], IDENTITY) as output:
+        assert output.is_over is is_over
+
+
 def test_nothing_is_left_of_an_attempt_that_wrote_nothing(tmp_path: Path) -> None:
     with pytest.raises(_Killed):
         attempt([tmp_path / "out.en", tmp_path / "links"], ["a\n"], 0)

@@ -109,7 +109,9 @@ class TranslationWork:
         """Translate what is not yet in the output."""
         done = output.lines
         if output.is_over:
-            console.talk(f"starting {output.paths[0]} over: its input, options or .part changed")
+            console.talk(
+                f"starting {output.paths[0]} over: its input, options, .part or .part.json changed"
+            )
         if done:
             console.talk(f"continuing {output.paths[0]} after {how_many(done, 'line')}")
             self.source.skip(done)
@@ -119,10 +121,9 @@ class TranslationWork:
             for lines, texts in self._texts(progress):
                 output.append(texts[: len(output.paths)], lines)
         except (KeyboardInterrupt, SystemExit):  # SIGTERM and SIGHUP exit
-            lines = how_many(output.lines, "line")
-            stop = f"after {lines}; the same command continues from there"
+            where = f"after {how_many(output.lines, 'line')}; the same command continues from there"
             console.talk(
-                f"stopped {stop if output.lines else 'before the first lines were written'}"
+                f"stopped {where if output.lines else 'before the first lines were written'}"
             )
             raise
         console.talk(progress.describe())
