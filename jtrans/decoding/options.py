@@ -233,7 +233,9 @@ class SamplingOptions:
         if not 0.0 < self.top_p <= 1.0:
             raise option_error(f"top-p {self.top_p} is not above 0 and at most 1", "--top-p 0.9")
         if not 0.0 <= self.epsilon < 1.0:
-            raise option_error(f"epsilon {self.epsilon} is not between 0 and 1", "--epsilon 0.02")
+            raise option_error(
+                f"epsilon {self.epsilon} is not at least 0 and below 1", "--epsilon 0.02"
+            )
 
     @property
     def is_filtered(self) -> bool:

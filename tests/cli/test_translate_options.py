@@ -237,6 +237,16 @@ def test_the_parts_of_a_file_join_to_the_whole(
     assert (result.code, "cannot be divided" in result.err) == (2, True)
 
 
+def test_after_a_part_the_next_step_is_to_join_the_parts(
+    jtrans: Jtrans, make_run: MakeRun, source: Path
+) -> None:
+    command = ["translate", make_run(), "-i", source, "-o", "out"]
+    ended = jtrans(*command, "--shard", "1/2").err
+    assert "Next: cat" in ended and "jtrans score" not in ended
+    empty = jtrans(*command, "--shard", "1/9").err
+    assert "0 lines\n" in empty and "sentences/s" not in empty
+
+
 def test_an_interrupted_translation_is_continued(
     jtrans: Jtrans,
     make_run: MakeRun,
@@ -286,7 +296,8 @@ def test_a_translation_that_starts_over_says_so(
     assert result.code == 2 and output.with_name("out.en.part").exists()
     result = jtrans("translate", run, "-i", source, "-o", output)
     assert result.code == 0
-    assert "starting" in result.err and "over: its input, options, .part or .part.json changed" in result.err
+    assert "starting" in result.err
+    assert "over: its input, options, .part or .part.json changed" in result.err
     assert output.read_text() == jtrans("translate", run, "-i", source).out
 
 

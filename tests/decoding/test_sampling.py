@@ -178,3 +178,8 @@ def test_random_numbers_do_not_depend_on_how_they_are_drawn() -> None:
 def test_impossible_distributions_are_refused(values: dict[str, Any]) -> None:
     with pytest.raises(DecodingError):
         SamplingOptions(**values)
+
+
+def test_the_refusal_of_an_epsilon_says_that_1_is_too_much() -> None:
+    with pytest.raises(DecodingError, match="not at least 0 and below 1"):
+        SamplingOptions(epsilon=1.0)

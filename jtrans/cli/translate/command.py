@@ -123,5 +123,7 @@ def translate(
     with lines_of(source.name):
         work.check_input()
         work.write(output_file, aligned.alignments_file)
-    if output_file != "-" and (as_json or n_best == 1):
+    if shard and output_file != "-":
+        console.next_step("cat OUTPUTS > FILE, with the outputs of all parts in order")
+    elif output_file != "-" and (as_json or n_best == 1):
         console.next_step(f"jtrans score --hyp {shlex.quote(output_file)} --ref REFERENCE")

@@ -219,6 +219,8 @@ class TranslationProgress(console.TerminalProgress):
 
     def describe(self) -> str:
         """Return the counts and rates: of the time spent translating, or of several processes."""
+        if not self.lines:
+            return how_many(0, "line")
         seconds = max(min(self.seconds, time.perf_counter() - self._begin), 1e-9)
         return (
             f"{how_many(self.lines, 'line')}, {how_many(self.tokens, 'token')} in {seconds:.1f} s: "
