@@ -61,7 +61,12 @@ class TokenRuleOptions:
         min=0,
     )
     diverse_groups: int | None = option(
-        "Divide the beam into N groups that avoid each other's tokens.", "N", "1", SEARCH, min=1
+        "Divide the beam into N groups that avoid each other's tokens; if they still find the same "
+        "hypothesis, --n-best has fewer.",
+        "N",
+        "1",
+        SEARCH,
+        min=1,
     )
     diversity: float | None = option(
         "What a token of an earlier group loses, in log-probability.", None, "0.5", SEARCH
