@@ -130,6 +130,11 @@ def _usage_error(error: Any, arguments: Sequence[str] = ()) -> JtransError:
     if any(unknown.upper() in name for name in _argument_names(error.ctx)):
         hint = f"{unknown.upper()} is given without an option: {context} {unknown.upper()}"
     message = error.format_message().split(" Did you mean")[0].split(" (Possible")[0]
+    extra = re.search(r"unexpected extra argument\S* \((\S+)\)", message)
+    if extra and any(
+        "--run" in each.opts and not each.is_flag for each in error.ctx.command.params
+    ):
+        hint = f"a run is given with --run: {context} --run {extra[1]}"
     value = _given_value(getattr(error, "param", None), arguments)
     ending = f" (got {value!r})" if value is not None else ""
     return JtransError(message.strip().rstrip(".") + ending, hint=hint, kind="command.usage")

@@ -163,6 +163,12 @@ def test_what_search_cannot_be_measured_is_refused(
     assert message in result.err
 
 
+def test_a_run_without_its_option_is_hinted_at(jtrans: Jtrans) -> None:
+    result = jtrans("bench", "decode", "runs/a")
+    assert result.code == 2
+    assert "hint: a run is given with --run: jtrans bench decode --run runs/a" in result.err
+
+
 def test_lines_that_a_system_cannot_read_are_refused(jtrans: Jtrans) -> None:
     command = "bench decode --recipe demo/convs2s --set model.positions=16 --length 17"
     result = jtrans(*command.split())

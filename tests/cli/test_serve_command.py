@@ -116,7 +116,7 @@ def test_a_program_gets_what_translate_writes(jtrans: Jtrans, make_run: MakeRun)
         ({"text": "hund"}, "not an object with a string field `source`"),
         (
             [{"source": "hund"}, {"source": 1}],
-            "item 1 is not an object with a string field `source`",
+            "item 2 is not an object with a string field `source`",
         ),
         ({"source": "hund\0"}, "zero byte"),
         ({"source": "hund", "phrases": "dog"}, "is not a list of strings"),
@@ -174,12 +174,15 @@ def test_what_cannot_be_translated_is_refused_with_its_reason(url: str) -> None:
     ("method", "path", "headers", "status"),
     [
         ("GET", "/other", {}, 404),
-        ("POST", "/", {"Content-Length": "2"}, 404),
+        ("POST", "/other", {"Content-Length": "2"}, 404),
         ("POST", "/translate", {}, 411),
         ("POST", "/translate", {"Content-Length": "-1"}, 411),
         ("POST", "/translate", {"Content-Length": str(MOST_BYTES + 1)}, 413),
         ("POST", "/translate", {"Content-Length": "9" * 5000}, 413),
-        ("DELETE", "/translate", {}, 501),
+        ("GET", "/translate", {}, 405),
+        ("POST", "/", {}, 405),
+        ("DELETE", "/translate", {}, 405),
+        ("PUT", "/other", {}, 404),
     ],
 )
 def test_other_requests_are_refused(
@@ -190,8 +193,29 @@ def test_other_requests_are_refused(
     for name, value in headers.items():
         connection.putheader(name, value)
     connection.endheaders()
-    assert connection.getresponse().status == status
+    response = connection.getresponse()
+    assert response.status == status
+    assert json.load(response)["error"]["message"]
+    assert response.headers["Allow"] == ({"/": "GET"}.get(path, "POST") if status == 405 else None)
     connection.close()
+
+
+def test_an_answer_to_head_has_no_body(url: str) -> None:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+    connection.request("HEAD", "/")
+    response = connection.getresponse()
+    assert (response.status, response.read()) == (405, b"")
+    connection.close()
+
+
+def test_what_cannot_be_read_is_refused_as_json(url: str) -> None:
+    address = urlsplit(url)
+    with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
+        connection.sendall(b"GET /".ljust(65537, b"a"))  # the server reads as much of a line
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 414 ")
+    assert json.loads(body)["error"]["message"]
 
 
 def test_a_connection_serves_several_requests(url: str) -> None:

@@ -8,6 +8,7 @@ import logging
 import socket
 from collections.abc import Mapping, Sequence
 from functools import cache
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import ThreadingTCPServer
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 2**20  # of a request
 MOST_LINES = 1_000
 SECONDS = 30.0  # in which a request must have arrived
+TAKES = {"/": "GET", "/models": "GET", "/translate": "POST"}
 # the page loads nothing from other servers
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
@@ -106,12 +108,12 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path == "/models":
             self._send_json(200, self.server.models)
         else:
-            self._refuse(404, f"there is no {self.path}", "GET / and /models, POST /translate")
+            self._refuse_method()
 
     def do_POST(self) -> None:
         """Translate the lines of a request."""
         if self.path != "/translate":
-            self._refuse(404, f"there is no {self.path}", "POST /translate")
+            self._refuse_method()
             return
         body = self._body()
         if body is None:
@@ -134,6 +136,21 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             answered = list(map(_to_object, lines, answers))
             self._send_json(200, answered if is_list else answered[0])
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse, as JSON too, what the base class cannot read or has no method for."""
+        if code == HTTPStatus.NOT_IMPLEMENTED:
+            self._refuse_method()
+        else:
+            self._refuse(code, message or HTTPStatus(code).phrase, explain)
+
+    def _refuse_method(self) -> None:
+        """Refuse a path that is not there, or that takes another method."""
+        if self.path in TAKES:
+            self._refuse(405, f"{self.path} takes {TAKES[self.path]}", "see jtrans serve --help")
+        else:
+            hint = ", ".join(f"{method} {path}" for path, method in TAKES.items())
+            self._refuse(404, f"there is no {self.path}", hint)
 
     def _body(self) -> bytes | None:
         """Return the body of the request; None if it was refused."""
@@ -164,10 +181,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(content)))
             self.send_header("Content-Security-Policy", POLICY)
             self.send_header("X-Content-Type-Options", "nosniff")
+            if status == HTTPStatus.METHOD_NOT_ALLOWED:
+                self.send_header("Allow", TAKES[self.path])
             if self.close_connection:
                 self.send_header("Connection", "close")
             self.end_headers()
-            self.wfile.write(content)
+            if self.command != "HEAD":
+                self.wfile.write(content)
 
     def log_message(self, *message: Any) -> None:
         """Log a request for --verbose."""
@@ -189,9 +209,9 @@ def _read(body: bytes) -> tuple[list[InputLine], bool]:
     if len(objects) > MOST_LINES:
         raise ValueError(f"a list of {len(objects):,} objects, more than {MOST_LINES:,}")
     lines = []
-    for number, each in enumerate(objects):
+    for number, each in enumerate(objects, start=1):
         try:
-            lines.append(line_of(each, number))
+            lines.append(line_of(each, number - 1))
         except ValueError as fault:
             raise ValueError(
                 f"a list whose item {number:,} is {fault}" if is_list else fault
