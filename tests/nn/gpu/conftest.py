@@ -33,7 +33,7 @@ while True:
 
 
 class Interpret(Protocol):
-    """Calls ``MODULE.FUNCTION`` of `jtrans.nn.gpu`; tensors that it writes are written here."""
+    """Calls ``MODULE.FUNCTION`` of the kernels; tensors that it writes are written here."""
 
     def __call__(self, name: str, *arguments: Any, **options: Any) -> Tensor: ...
 
