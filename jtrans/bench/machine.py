@@ -14,6 +14,7 @@ import torch
 
 from jtrans.models.base import TranslationModel
 from jtrans.nn.device import wait_for
+from jtrans.nn.memory import process_memory
 
 
 def product_rate(model: TranslationModel, precision: str) -> float:
@@ -63,13 +64,7 @@ def peak_during(work: Callable[[], object], device: torch.device) -> int | None:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     except OSError:
         return None
-    before = _process_memory("VmRSS")
+    used = process_memory("VmRSS")
     work()
-    return _process_memory("VmHWM") - before
-
-
-def _process_memory(key: str) -> int:
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith(f"{key}:"):
-            return int(line.split()[1]) * 1024
-    raise OSError(f"/proc/self/status has no {key}")
+    peak = process_memory("VmHWM")
+    return None if used is None or peak is None else peak - used

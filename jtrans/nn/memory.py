@@ -85,14 +85,20 @@ def most_memory_used() -> int | None:
     Linux also has them from `getrusage`, but passes them on to programs that a process starts: a
     small one then seems as large as the one that started it.
     """
-    peak = _numbers(Path("/proc/self/status")).get("VmHWM")
+    peak = process_memory("VmHWM")
     if peak is not None:
-        return 1024 * peak
+        return peak
     try:
         import resource  # not on Windows
     except ImportError:
         return None
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in bytes on macOS
+
+
+def process_memory(key: str) -> int | None:
+    """Return a size of this process in bytes, by its name in Linux's `/proc/self/status`."""
+    size = _numbers(Path("/proc/self/status")).get(key)
+    return None if size is None else 1024 * size
 
 
 def _control_groups(root: Path) -> Iterator[tuple[Path, str, str]]:

@@ -91,7 +91,7 @@ Args:
     q: queries, scaled by 1/sqrt(D), [B, H, n, D], may be a strided view.
     keys: [B, H, D, S], contiguous.
     values: [B, H, S, D], contiguous.
-    bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
+    bias: 0 on real source positions, -inf on padding to their right, [B, S]; None without padding.
 
 Returns:
     [B, H, n, D]; heads lie side by side in memory.
