@@ -39,7 +39,7 @@ Row = dict[str, Any]
 
 def sections(scale: Scale) -> dict[str, Callable[[], list[Row]]]:
     """Return the parts of the check by title, in order."""
-    from scripts.gpu import captured, correctness, devices, questions, speed
+    from scripts.gpu import captured, correctness, devices, questions, rows, speed
     from scripts.gpu.timing import machine_rates
 
     # measured first, as later parts compare with these ceilings
@@ -60,6 +60,7 @@ def sections(scale: Scale) -> dict[str, Callable[[], list[Row]]]:
         "functions": lambda: questions.functions(scale),
         "correctness": lambda: correctness.correctness(scale),
         "correctness, devices": lambda: devices.devices(scale),
+        "correctness, rows": lambda: rows.check_row_linear(scale),
         "correctness, dropout": lambda: devices.check_dropout(scale),
         "correctness, captured steps": lambda: captured.captured(scale),
         "ceilings": measure,
@@ -72,6 +73,7 @@ def sections(scale: Scale) -> dict[str, Callable[[], list[Row]]]:
         "tiles": lambda: questions.tiles(scale),
         "products": lambda: questions.products(scale),
         "graphs": lambda: questions.graphs(scale),
+        "fused rows": lambda: rows.fused(scale),
         "loss by precision": lambda: speed.precision_losses(scale),
     }
     for width in wider:

@@ -47,7 +47,8 @@ def distance(ours: Tensor, exact: Tensor) -> float:
     return float((ours - exact).norm() / exact.norm().clamp(min=1e-30))
 
 
-def _row(check: str, error: float, tolerance: float) -> Row:
+def comparison(check: str, error: float, tolerance: float) -> Row:
+    """Return the row of a comparison."""
     # written so that nan does not pass
     return {"check": check, "error": error, "tolerance": tolerance, "ok": error <= tolerance}
 
@@ -66,7 +67,7 @@ def check_kernels(scale: Scale) -> list[Row]:
             ]
             name = f"kernels, axis {axis}, {str(dtype).removeprefix('torch.')}"
             worst = max(errors, key=lambda error: (error != error, error))
-            rows.append(_row(name, worst, KERNEL_TOLERANCE[dtype]))
+            rows.append(comparison(name, worst, KERNEL_TOLERANCE[dtype]))
     finally:
         torch.use_deterministic_algorithms(False)
     return rows
@@ -106,7 +107,7 @@ def check_large_grid(scale: Scale) -> list[Row]:
     weighting = Weighting(causal=True)
     exact = by_matmul.forward(qkv.double(), weighting)
     error = distance(short_axis.forward(qkv, weighting), exact)
-    return [_row(f"kernels, {lines:,} lines", error, KERNEL_TOLERANCE[torch.float32])]
+    return [comparison(f"kernels, {lines:,} lines", error, KERNEL_TOLERANCE[torch.float32])]
 
 
 def check_models(scale: Scale) -> list[Row]:
@@ -122,10 +123,10 @@ def check_models(scale: Scale) -> list[Row]:
         tolerances = MODEL_TOLERANCES[precision]
         for name in ("logits", "loss", "gradients"):
             error = distance(ours[name], exact_results[name])
-            rows.append(_row(f"{system} {precision}: {name}", error, tolerances[name]))
+            rows.append(comparison(f"{system} {precision}: {name}", error, tolerances[name]))
         error = _step_error(model, batch, precision)
         rows.append(
-            _row(f"{system} {precision}: step = decode", error, tolerances["step = decode"])
+            comparison(f"{system} {precision}: step = decode", error, tolerances["step = decode"])
         )
     return rows
 
@@ -175,10 +176,10 @@ def check_compiled(scale: Scale) -> list[Row]:
             for S, T in ((10, 8), (25, 25), (31, 40), (49, 48)):
                 step(compiled, _batch_of(S, T, scale))
         name = "kernels" if use_kernels else "SDPA"
-        rows.append(_row(f"compiled layers, {name}: gradients", error, 1e-4))
-        rows.append(_row(f"compiled layers, {name}: not compiled at all", before == 0, 0))
+        rows.append(comparison(f"compiled layers, {name}: gradients", error, 1e-4))
+        rows.append(comparison(f"compiled layers, {name}: not compiled at all", before == 0, 0))
         again = compiled_frames() - before
-        rows.append(_row(f"compiled layers, {name}: compiled again", again, 0))
+        rows.append(comparison(f"compiled layers, {name}: compiled again", again, 0))
     return rows
 
 
@@ -208,7 +209,7 @@ def check_use(scale: Scale) -> list[Row]:
     finally:
         short_axis.forward = forward
     missing = 2 * scale.layers - calls
-    return [_row(f"attentions of Reformer-base without a kernel ({calls} with)", missing, 0)]
+    return [comparison(f"attentions of Reformer-base without a kernel ({calls} with)", missing, 0)]
 
 
 def correctness(scale: Scale) -> list[Row]:

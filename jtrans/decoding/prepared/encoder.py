@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from jtrans.decoding.prepared.fixed_linear import fixed_linear
 from jtrans.decoding.prepared.stack import Norm, stack_of
@@ -14,6 +14,7 @@ from jtrans.nn.embedding import InputEmbedding, sinusoids
 from jtrans.nn.encoder import Encoder, EncoderLayer
 from jtrans.nn.feed_forward import FeedForward
 from jtrans.nn.memory import require_memory
+from jtrans.nn.residual import Residual
 from jtrans.nn.softmax import padding_bias
 
 
@@ -72,26 +73,40 @@ def projection(attention: MultiHeadAttention) -> tuple[Tensor, Tensor]:
 
 
 class PreparedFeedForward:
-    """The FFN with its residual; `dtype` is the precision of its products."""
+    """The FFN with its residual, and with its norm if that comes before it.
 
-    def __init__(self, module: FeedForward, dtype: torch.dtype) -> None:
-        self.inner = fixed_linear(module.inner.weight, module.inner.bias, dtype)
+    Args:
+        module: the FFN.
+        residual: the residual around it.
+        dtype: the precision of its products.
+    """
+
+    def __init__(self, module: FeedForward, residual: Residual, dtype: torch.dtype) -> None:
+        inner = module.inner
+        self.inner = fixed_linear(inner.weight, inner.bias, dtype, norm_before(residual))
         self.outer = fixed_linear(module.outer.weight, module.outer.bias, dtype)
 
-    def plus(self, y: Tensor, x: Tensor) -> Tensor:
-        """Return x + FFN(y), [..., E]."""
-        return self.outer.add_to(x, self.inner.relu(y))
+    def add_to(self, x: Tensor) -> Tensor:
+        """Return x + FFN(x), [..., E]; x may be overwritten."""
+        return self.outer.add_to(x, self.inner.relu(x))
+
+
+def norm_before(residual: Residual) -> nn.LayerNorm | None:
+    """Return the norm that a block's input goes through (pre-norm); None if there is none."""
+    return residual.norm if residual.pre_norm else None
 
 
 class EncoderWeights:
     """The weights of an encoder layer."""
 
     def __init__(self, layer: EncoderLayer, dtype: torch.dtype) -> None:
-        self.norms = [Norm(layer.attention_residual.norm), Norm(layer.ffn_residual.norm)]
+        residuals = layer.attention_residual, layer.ffn_residual
+        self.norms = [Norm(residual.norm) for residual in residuals]
         self.heads = layer.attention.heads
-        self.projection = fixed_linear(*projection(layer.attention), dtype)
+        norm = norm_before(layer.attention_residual)
+        self.projection = fixed_linear(*projection(layer.attention), dtype, norm)
         self.out = fixed_linear(layer.attention.out.weight, layer.attention.out.bias, dtype)
-        self.feed_forward = PreparedFeedForward(layer.feed_forward, dtype)
+        self.feed_forward = PreparedFeedForward(layer.feed_forward, layer.ffn_residual, dtype)
 
 
 class PreparedEncoder:
@@ -110,26 +125,23 @@ class PreparedEncoder:
 
         def compute(n: int, x: Tensor) -> Tensor:
             layer = self.layers[n]
+            if pre_norm:  # in the maps that read x
+                return layer.feed_forward.add_to(self._attend(layer, x, S, bias))
             self_norm, ffn_norm = layer.norms
-            if pre_norm:
-                x = self._attend(layer, self_norm(x), x, S, bias)
-                return layer.feed_forward.plus(ffn_norm(x), x)
-            x = self_norm(self._attend(layer, x, x, S, bias))
-            return ffn_norm(layer.feed_forward.plus(x, x))
+            x = self_norm(self._attend(layer, x, S, bias))
+            return ffn_norm(layer.feed_forward.add_to(x))
 
         x = self.stack(x.view(B * S, -1), compute)
         x = x if self.norm is None else self.norm(x)
         return x.view(B, S, -1)
 
-    def _attend(
-        self, layer: EncoderWeights, y: Tensor, x: Tensor, length: int, bias: Tensor | None
-    ) -> Tensor:
-        """Return x plus the self-attention of y, [B * S, E]."""
+    def _attend(self, layer: EncoderWeights, x: Tensor, length: int, bias: Tensor | None) -> Tensor:
+        """Return x plus its self-attention, [B * S, E]; x may be overwritten."""
         S, H = length, layer.heads
         B = len(x) // S
         size = 2 * 4 * B * H * S * S  # scores and weights at the same time
         require_memory(size, x.device, "attention weights")
-        parts = layer.projection(y).view(B, S, 3, H, -1).permute(2, 0, 3, 1, 4).contiguous()
+        parts = layer.projection(x).view(B, S, 3, H, -1).permute(2, 0, 3, 1, 4).contiguous()
         q, k, v = parts.view(3, B * H, S, -1).unbind(0)  # [B * H, S, D]
         scores = torch.bmm(q, k.mT)
         if bias is not None:

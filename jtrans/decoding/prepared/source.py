@@ -21,9 +21,14 @@ import math
 from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from jtrans.decoding.prepared.fixed_linear import FixedLinear, fixed_linear
+from jtrans.decoding.prepared.fixed_linear import (
+    FixedLinear,
+    Standardise,
+    fixed_linear,
+    with_norm,
+)
 from jtrans.decoding.prepared.target import (
     at_least_read,
     attention_type,
@@ -39,8 +44,8 @@ from jtrans.nn.softmax import mask_bias
 class SourceState(Protocol):
     """Keys and values of all layers for the sentences of a batch."""
 
-    def attend(self, layer: int, y: Tensor, x: Tensor) -> Tensor:
-        """Return x plus the attention of y to the source, [N, E]."""
+    def attend(self, layer: int, x: Tensor) -> Tensor:
+        """Return x plus its attention to the source, [N, E]; x may be overwritten."""
         ...
 
     def select(self, sentences: Tensor) -> None:
@@ -53,11 +58,17 @@ class SourceAttentions:
 
     Args:
         attentions: of the layers.
+        norms: of their queries' input; None if there is none before attention.
         products: the type of the products; beside int8, and on a CPU beside bf16, attention is in
             float32.
     """
 
-    def __init__(self, attentions: list[CrossAttention], products: torch.dtype) -> None:
+    def __init__(
+        self,
+        attentions: list[CrossAttention],
+        norms: list[nn.LayerNorm | None],
+        products: torch.dtype,
+    ) -> None:
         self.heads = H = attentions[0].heads
         E = attentions[0].out.out_features
         self.width, self.dtype = E, attention_type(products, attentions[0].out.weight.device)
@@ -67,13 +78,21 @@ class SourceAttentions:
         biases = [a.key_value.bias for a in attentions]
         no_key_bias = [torch.cat([torch.zeros_like(b[:E]), b[E:]]) for b in biases]
         self.keys_values = fixed_linear(torch.cat(key_values), torch.cat(no_key_bias), products)
-        weights = [a.query.weight.detach() * scale for a in attentions]
-        query_biases = [a.query.bias.detach() * scale for a in attentions]
-        outs = [a.out.weight.detach() for a in attentions]
-        queries = zip(weights, query_biases, strict=True)
-        self.queries = [fixed_linear(weight, bias, products) for weight, bias in queries]
+        queries = [
+            (a.query.weight.detach() * scale, a.query.bias.detach() * scale) for a in attentions
+        ]
+        self.queries = [
+            fixed_linear(*query, products, norm) for query, norm in zip(queries, norms, strict=True)
+        ]
         self.outs = [fixed_linear(a.out.weight, a.out.bias, products) for a in attentions]
         # the same by heads, [L * H, D, E], and what goes with them
+        self.standardise = [Standardise(norm) if norm else None for norm in norms]
+        read = [
+            with_norm(*query, norm) if norm else query
+            for query, norm in zip(queries, norms, strict=True)
+        ]
+        weights, query_biases = zip(*read, strict=True)
+        outs = [a.out.weight.detach() for a in attentions]
         self.by_head = torch.stack(weights).view(len(weights) * H, -1, E).to(dtype)
         out = torch.stack(outs).view(len(outs), E, H, -1)  # [L, E, H, D]
         self.out_by_head = out.permute(0, 2, 3, 1).reshape(-1, E // H, E).to(dtype)
@@ -128,6 +147,7 @@ class MergedSource:
         self, weights: SourceAttentions, keys: Tensor, values: Tensor, bias: Tensor
     ) -> None:
         self.heads = H = weights.heads
+        self._standardise = weights.standardise
         B, S = bias.shape
         E = weights.width
         L = len(weights.queries)
@@ -142,9 +162,11 @@ class MergedSource:
         self._bias = (added + bias[:, None, None, :]).view(L, B, 1, H * S)
         self._layers = self._by_layer()
 
-    def attend(self, layer: int, y: Tensor, x: Tensor) -> Tensor:
-        """Return x plus the attention of y to the source, [N, E]."""
+    def attend(self, layer: int, x: Tensor) -> Tensor:
+        """Return x plus its attention to the source, [N, E]; x may be overwritten."""
         bias, keys, values = self._layers[layer]
+        standardise = self._standardise[layer]
+        y = x if standardise is None else standardise(x)
         y = y if y.dtype == keys.dtype else y.to(keys.dtype)
         if len(keys) == 1:
             weights = self._weights(torch.addmm(bias[0], y, keys[0]))
@@ -195,10 +217,10 @@ class PlainSource:
         self._keys, self._values = keys, values
         self._bias = None if bias is None else bias[:, None, None, :]  # [B, 1, 1, S]
 
-    def attend(self, layer: int, y: Tensor, x: Tensor) -> Tensor:
-        """Return x plus the attention of y to the source, [N, E]."""
+    def attend(self, layer: int, x: Tensor) -> Tensor:
+        """Return x plus its attention to the source, [N, E]; x may be overwritten."""
         _, B, H, D, S = self._keys.shape
-        queries = self._queries[layer](y).view(B, -1, H, D).transpose(1, 2)
+        queries = self._queries[layer](x).view(B, -1, H, D).transpose(1, 2)
         if queries.is_cuda:
             bias = None if self._bias is None else self._bias[:, 0, 0]
             mixed = source_attention(queries, self._keys[layer], self._values[layer], bias)

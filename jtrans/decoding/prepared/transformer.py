@@ -3,7 +3,6 @@
 A step computes what `jtrans.models.transformer` does in fewer operations: queries, keys and values
 are one product, a residual and a ReLU are part of a product, keys and values are written in place
 (`target.py`), and attention to the source is two products (`source.py`).
-Layer norms are not folded into the next weight: their scale and shift cost nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from jtrans.decoding.prepared.encoder import (
     PreparedEmbedding,
     PreparedEncoder,
     PreparedFeedForward,
+    norm_before,
     projection,
 )
 from jtrans.decoding.prepared.fixed_linear import fixed_linear, product_type
@@ -38,6 +38,7 @@ from jtrans.models.transformer import (
 )
 from jtrans.models.transformer_pp import TransformerPlusPlus
 from jtrans.nn.convolution.mixed import MixedAttention
+from jtrans.nn.residual import Residual
 
 
 class SelfAttention(Protocol):
@@ -73,12 +74,13 @@ class DecoderWeights:
     """The weights of a decoder layer without those of attention to the source."""
 
     def __init__(self, layer: DecoderLayer, dtype: torch.dtype) -> None:
-        self.norms = [Norm(residual.norm) for residual in layer.residuals]  # type: ignore[arg-type]
+        residuals: list[Residual] = list(layer.residuals)  # type: ignore[arg-type]
+        self.norms = [Norm(residual.norm) for residual in residuals]
         block = layer.self_attention
         parts = mixed_projection(block) if isinstance(block, MixedAttention) else projection(block)
-        self.projection = fixed_linear(*parts, dtype)
+        self.projection = fixed_linear(*parts, dtype, norm_before(residuals[0]))
         self.out = fixed_linear(block.out.weight, block.out.bias, dtype)
-        self.feed_forward = PreparedFeedForward(layer.feed_forward, dtype)
+        self.feed_forward = PreparedFeedForward(layer.feed_forward, residuals[2], dtype)
 
 
 class PreparedDecoder:
@@ -98,7 +100,12 @@ class PreparedDecoder:
         self.layers = [DecoderWeights(layer, products) for layer in modules]
         self.kernels = [Kernels.of(block, self.dtype) for block in mixed_blocks(decoder)]
         self.stack = stack_of(decoder.stack, len(modules))
-        self.sources = SourceAttentions([layer.cross_attention for layer in modules], products)
+        residuals: list[Residual] = [layer.residuals[1] for layer in modules]  # type: ignore[misc]
+        self.sources = SourceAttentions(
+            [layer.cross_attention for layer in modules],
+            [norm_before(residual) for residual in residuals],
+            products,
+        )
         self.norm = None if decoder.norm is None else Norm(decoder.norm)
         self.output = fixed_linear(decoder.output.weight, decoder.output.bias, products)
 
@@ -137,13 +144,11 @@ class PreparedDecoder:
         def compute(n: int, x: Tensor) -> Tensor:
             layer = layers[n]
             self_norm, cross_norm, ffn_norm = layer.norms
-            if pre_norm:
-                x = layer.out.add_to(x, slots.attend(n, layer.projection(self_norm(x))))
-                x = source.attend(n, cross_norm(x), x)
-                return layer.feed_forward.plus(ffn_norm(x), x)
-            x = self_norm(layer.out.add_to(x, slots.attend(n, layer.projection(x))))
-            x = cross_norm(source.attend(n, x, x))
-            return ffn_norm(layer.feed_forward.plus(x, x))
+            x = layer.out.add_to(x, slots.attend(n, layer.projection(x)))
+            if pre_norm:  # in the maps that read x
+                return layer.feed_forward.add_to(source.attend(n, x))
+            x = cross_norm(source.attend(n, self_norm(x)))
+            return ffn_norm(layer.feed_forward.add_to(x))
 
         x = self.stack(x, compute)
         return x if self.norm is None else self.norm(x)

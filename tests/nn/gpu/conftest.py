@@ -24,7 +24,7 @@ while True:
         break
     module, _, function = name.rpartition(".")
     module = importlib.import_module("jtrans.nn.gpu." + module)
-    if "tile" in options:
+    if isinstance(options.get("tile"), tuple):
         options["tile"] = module.Tile(*options["tile"])
     result = getattr(module, function)(*arguments, **options)
     pickle.dump((result, arguments), sys.stdout.buffer)
@@ -65,7 +65,7 @@ def interpreter() -> Iterator[Interpret]:
 
 
 def compile_for_hopper(
-    kernel: Any, types: dict[str, str], constants: dict[str, Any], warps: int
+    kernel: Any, types: dict[str, str], constants: dict[str, Any], warps: int, stages: int = 1
 ) -> Any:
     """Compile a kernel for an H100, which need not be there.
 
@@ -74,6 +74,7 @@ def compile_for_hopper(
         types: of its arguments, if they are not 32-bit integers.
         constants: the values of its constants.
         warps: of a program.
+        stages: of its loops' pipelines.
     """
     import triton
     from triton.backends.compiler import GPUTarget
@@ -85,5 +86,5 @@ def compile_for_hopper(
         signature={argument: types.get(argument, "i32") for argument in kernel.arg_names},
         constexprs={(kernel.arg_names.index(key),): value for key, value in constants.items()},
     )
-    options: dict[str, Any] = {"num_warps": warps, "num_stages": 1}
+    options: dict[str, Any] = {"num_warps": warps, "num_stages": stages}
     return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)

@@ -21,6 +21,7 @@ from jtrans.decoding.prepared.captured.graphs import Bucket, StaticStep
 from jtrans.decoding.prepared.encoder import PreparedEmbedding
 from jtrans.decoding.prepared.target import keep_sentences, own_slots
 from jtrans.nn.beam_cache import live_slots
+from jtrans.nn.gpu.row_linear import fused_rows
 from jtrans.nn.gpu.slot_attention import slot_attention
 
 
@@ -131,7 +132,8 @@ class SlotStep(StaticStep, Generic[Source]):
         vectors = F.embedding(self.token, embedding.weight)
         added = self._positions.index_select(0, self.position)
         x = torch.add(added, vectors, alpha=embedding.scale)
-        hidden = self.layers_of(x.view(bucket.lanes, bucket.beam, -1))
+        with fused_rows():
+            hidden = self.layers_of(x.view(bucket.lanes, bucket.beam, -1))
         self.row.copy_(self.all)
         self.position.add_(1)
         self.new.add_(bucket.beam)
