@@ -22,6 +22,8 @@ from jtrans.evaluation.bootstrap import SEED, half_width, p_value
 
 FINENESS = 50  # random numbers for each quantile
 PERCENTILES = (2.5, 97.5)
+# Student's t at 97.5 % by degrees of freedom; the last is used beyond, where it is a bit too large
+T_QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +114,11 @@ def compare_means(
     parts = [drawn, _with_seeds(drawn, terms, is_borrowed=is_borrowed)]
     p = max(2.0 ** (1 - sentences), *(p_value(part, difference) for part in parts))
     return SeedTest(difference, p, drawn.size, bool(terms), is_borrowed)
+
+
+def t_quantile(freedom: int) -> float:
+    """Return Student's t at 97.5 % for 1 or more degrees of freedom."""
+    return T_QUANTILES[min(freedom, len(T_QUANTILES)) - 1]
 
 
 def _deviations(drawn: NDArray[np.float64]) -> NDArray[np.float64]:

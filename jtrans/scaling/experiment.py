@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import WorkError
+from jtrans.evaluation.seeds import t_quantile
 from jtrans.files import write_text
 from jtrans.models.zoo import system_configs
 from jtrans.runs import Run
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 BASE, DEEPER, WIDER, SCALED = "base", "deeper", "wider", "scaled"
 MEASURED = (BASE, DEEPER, WIDER)
-# Student's t at 97.5 % by degrees of freedom; the last is used beyond, where it is a bit too large
-T_QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 CONVERGED = {"patience", "floor"}  # reasons of runs that ended by themselves
 # settings that a later command may change: the runs continue where they ended
 LONGER = ("training.max_", "training.stop", "training.keep")
@@ -148,8 +147,8 @@ class GradientSpread:
         """Half the width of the 95 % interval of the mean, None for one seed."""
         if self.deviation is None:
             return None
-        quantile = T_QUANTILES[min(len(self.values) - 1, len(T_QUANTILES)) - 1]
-        return quantile * self.deviation / math.sqrt(len(self.values))
+        count = len(self.values)
+        return t_quantile(count - 1) * self.deviation / math.sqrt(count)
 
     def __str__(self) -> str:
         """Return the mean as text, with its interval if there are several seeds."""

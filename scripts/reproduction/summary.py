@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from jtrans.evaluation.scores import Score
+from jtrans.evaluation.seeds import t_quantile
 from jtrans.evaluation.significance import PairedResult, p_text
 from jtrans.evaluation.systems import SeedGroup, SystemScores, compare_groups
-from jtrans.scaling.experiment import T_QUANTILES
 from scripts.reproduction.catalogue import Experiment, Row
 from scripts.reproduction.results import RowResult, SplitScores
 from scripts.reproduction.row import LIMITS, is_of_recipe, row_config
@@ -55,8 +55,7 @@ class RowSummary:
         spread, count = self.deviation(split, metric), len(self.results)
         if spread is None:
             return None
-        quantile = T_QUANTILES[min(count - 1, len(T_QUANTILES)) - 1]
-        half = quantile * spread * math.sqrt(1 + 1 / count)
+        half = t_quantile(count - 1) * spread * math.sqrt(1 + 1 / count)
         mean = self.mean(split, metric)
         return math.floor(10 * (mean - half)) / 10, math.ceil(10 * (mean + half)) / 10
 
