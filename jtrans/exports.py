@@ -13,7 +13,6 @@ A folder appears complete or not at all, and is checked against its digests befo
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +23,14 @@ from typing import Any
 
 from jtrans.config import Config, SystemConfig
 from jtrans.errors import CheckpointError, ConfigError, DecodingError, JtransError
-from jtrans.files import file_digest, read_json, whole_folder, write_json, write_text
+from jtrans.files import (
+    file_digest,
+    read_json,
+    remembered_digest,
+    whole_folder,
+    write_json,
+    write_text,
+)
 from jtrans.runs import RUNS, Checkpoint, Run, find_run
 from jtrans.text.pipeline import TextPipeline
 
@@ -146,8 +152,7 @@ class Export:
             path = self.folder / str(name)
             if not path.is_file():
                 raise self._damaged(f"{name} is missing")
-            status = path.stat()
-            if digest != _digest(path, status.st_mtime_ns, status.st_size):
+            if digest != remembered_digest(path):
                 raise self._damaged(f"{name} has changed since it was written")
 
     def _damaged(self, fault: str) -> CheckpointError:
@@ -160,11 +165,6 @@ class Export:
 
 
 Translatable = Run | Export
-
-
-@functools.lru_cache(maxsize=256)
-def _digest(file: Path, _changed: int, _size: int) -> str:
-    return file_digest(file)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
 import itertools
 import json
@@ -269,6 +270,17 @@ def file_digest(path: Path) -> str:
     """Return the sha256 of a file."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def remembered_digest(path: Path) -> str:
+    """Return the sha256 of a file, which is read again only after a change of its time or size."""
+    status = path.stat()
+    return _digest_at(path, status.st_mtime_ns, status.st_size)
+
+
+@functools.lru_cache(maxsize=256)
+def _digest_at(path: Path, _changed: int, _size: int) -> str:
+    return file_digest(path)
 
 
 def short_digest(data: bytes) -> bytes:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -19,7 +18,7 @@ import numpy as np
 
 from jtrans.decoding.options import SearchOptions
 from jtrans.errors import JtransError
-from jtrans.files import file_digest, read_json, text_digest, whole_file, write_json
+from jtrans.files import read_json, remembered_digest, text_digest, whole_file, write_json
 from jtrans.progress import Progress
 from jtrans.runs import Checkpoint, Run
 
@@ -121,10 +120,5 @@ def _digest(value: Any) -> str:
 
 
 def _weights(split: str, checkpoint: Checkpoint) -> dict[str, str]:
-    digest = _file_digest(checkpoint.weights, checkpoint.weights.stat().st_mtime_ns)
+    digest = remembered_digest(checkpoint.weights)
     return {"split": split, "checkpoint": checkpoint.name, "weights_sha256": digest}
-
-
-@lru_cache(maxsize=64)
-def _file_digest(path: Path, _changed: int) -> str:
-    return file_digest(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import re
 from collections.abc import Callable, Iterable
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from jtrans.errors import CheckpointError, JtransError
-from jtrans.files import file_digest, read_json
+from jtrans.files import read_json, remembered_digest
 
 # the files of a checkpoint; the last has the digests of the others
 WEIGHTS, OPTIMISER, STATE = "model.safetensors", "state.safetensors", "state.json"
@@ -59,17 +58,11 @@ class Checkpoint:
                 digests = dict(read_json(seal))
             except (JtransError, TypeError, ValueError) as error:
                 raise damaged(seal, "not valid JSON") from error
-            status = file.stat()
-            if digests.get(name) != _digest(file, status.st_mtime_ns, status.st_size):
+            if digests.get(name) != remembered_digest(file):
                 raise damaged(file, "its contents have changed since it was written")
         if not seal.exists():
             _log.warning("%s cannot be verified: it has no %s", self.folder, SEAL)
         return self
-
-
-@functools.lru_cache(maxsize=64)
-def _digest(file: Path, _changed: int, _size: int) -> str:
-    return file_digest(file)
 
 
 def first_undamaged(checkpoints: Iterable[Checkpoint], use: Callable[[Checkpoint], Used]) -> Used:
