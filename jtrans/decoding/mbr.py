@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
 
-from jtrans.evaluation.scores import tokenizer_name
+from jtrans.evaluation.scores import make_metric
 
 
 class MinimumBayesRisk:
@@ -29,10 +26,7 @@ class MinimumBayesRisk:
     """
 
     def __init__(self, utility: str, target_language: str) -> None:
-        self._metric: Any = CHRF()
-        if utility == "bleu":
-            tokenizer = tokenizer_name(target_language)
-            self._metric = BLEU(tokenize=tokenizer, force=True, effective_order=True)
+        self._metric = make_metric(utility, None, target_language=target_language)
 
     def expected(
         self, texts: Sequence[str], log_probs: Sequence[float] | None = None

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 
-from jtrans.evaluation.scores import check_lines, tokenizer_name
+from jtrans.evaluation.scores import check_lines, make_metric
 
 MAX_ORDER = 4
 # hypothesis length, reference length, matches, n-grams, longest n-grams of the references
@@ -36,12 +36,7 @@ def bleu_counts(
 
     The arguments are those of `scores.corpus_score`.
     """
-    metric = BLEU(
-        lowercase=lowercase,
-        tokenize=tokenizer_name(target_language),
-        force=True,
-        effective_order=True,  # changes no count, and keeps sentence_score from warning
-    )
+    metric = make_metric("bleu", None, target_language=target_language, lowercase=lowercase)
     rows = []
     for hypothesis, *alternatives in zip(hypotheses, *references, strict=True):
         score = metric.sentence_score(hypothesis, alternatives)

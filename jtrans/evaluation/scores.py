@@ -135,13 +135,27 @@ def tokenizer_name(target_language: str) -> str:
 
 
 def make_metric(
-    name: str, references: Sequence[Sequence[str]], *, target_language: str, lowercase: bool
+    name: str,
+    references: Sequence[Sequence[str]] | None,
+    *,
+    target_language: str,
+    lowercase: bool = False,
 ) -> Metric:
-    """Build a sacreBLEU metric of `METRICS` whose cached references serve any number of systems."""
+    """Build a sacreBLEU metric of `METRICS`.
+
+    With `references` it scores any number of systems, whose references are prepared only once;
+    without them, single sentences, for which BLEU is of effective order.
+    """
     if name == "bleu":
         # force: sacreBLEU must not log a warning that `leftovers.tokenised_warning` gives
         tokenizer = tokenizer_name(target_language)
-        return BLEU(lowercase=lowercase, tokenize=tokenizer, force=True, references=references)
+        return BLEU(
+            lowercase=lowercase,
+            tokenize=tokenizer,
+            force=True,
+            effective_order=references is None,
+            references=references,
+        )
     if name == "chrf":
         return CHRF(lowercase=lowercase, references=references)
     # Tercom splits Chinese and Japanese into characters only with normalisation.

@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
 
 from jtrans.analysis.figures.bins import AS_IN_PAPER, Binning
 from jtrans.analysis.figures.length import ngrams, sentence_counts, source_bins
@@ -25,7 +22,7 @@ from jtrans.analysis.study.study import Study, Subject
 from jtrans.errors import usage_error
 from jtrans.evaluation.bleu import MAX_ORDER, bleu_of, sacrebleu_of
 from jtrans.evaluation.bootstrap import SAMPLES
-from jtrans.evaluation.scores import tokenizer_name
+from jtrans.evaluation.scores import make_metric
 from jtrans.evaluation.seeds import SeedSample, compare_means
 
 SHOWN = 10  # sentences and n-grams in each direction
@@ -131,12 +128,9 @@ def sentence_scores(study: Study, subject: Subject, metric: str) -> NDArray[np.f
         subject: the system; if it has several seeds, the first is shown and scored.
         metric: ``chrf`` or ``bleu`` (sentence BLEU of effective order).
     """
-    scorer: Any = CHRF(lowercase=study.lowercase)
-    if metric == "bleu":
-        tokenizer = tokenizer_name(study.target_language)
-        scorer = BLEU(
-            lowercase=study.lowercase, tokenize=tokenizer, force=True, effective_order=True
-        )
+    scorer = make_metric(
+        metric, None, target_language=study.target_language, lowercase=study.lowercase
+    )
     references = list(zip(*study.text.references, strict=True))
     scores = [
         scorer.sentence_score(line, list(alternatives)).score
