@@ -276,7 +276,7 @@ class ConvS2S(TranslationModel):
         )
         self.last = WeightNormLinear(decoder[-1].channels, config.output_width)
         self.dropout = SharedDropout(p)
-        self.output: nn.Module
+        self.output: WeightNormLinear | nn.Linear
         if config.tie == "none":
             self.output = WeightNormLinear(config.output_width, target_vocabulary, variance=1.0 - p)
         else:

@@ -282,29 +282,29 @@ def test_the_least_recently_used_step_is_dropped() -> None:
     steps = StepGraphs(Counting, lambda work: work, most=2)
     user = User()
     buckets = [Bucket(lanes, 5, 16, 64) for lanes in (1, 2, 4)]
-    first = [steps.take(bucket, user) for bucket in buckets[:2]]
+    first = [steps.offer(bucket, user) for bucket in buckets[:2]]
     del user
     user = User()
-    assert steps.take(buckets[0], user) is first[0]
-    steps.take(buckets[2], user)
+    assert steps.offer(buckets[0], user) is first[0]
+    steps.offer(buckets[2], user)
     assert len(steps.kept) == 2
     other = User()
-    assert steps.take(buckets[1], other) is not first[1]  # dropped, so made anew
+    assert steps.offer(buckets[1], other) is not first[1]  # dropped, so made anew
 
 
 def test_buffers_take_no_more_memory_than_they_may() -> None:
     steps = StepGraphs(Counting, lambda work: work, most_bytes=6)
     for lanes, kept in ((1, [1]), (4, [1, 4]), (2, [4, 2]), (8, [8]), (1, [1])):
-        steps.take(Bucket(lanes, 5, 16, 64), User())
+        steps.offer(Bucket(lanes, 5, 16, 64), User())
         assert [bucket.lanes for bucket in steps.kept] == kept
 
 
 def test_a_size_is_captured_when_a_second_search_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphs, "WANTED", 2)
     steps, bucket, user = StepGraphs(Counting, lambda work: work), Bucket(1, 5, 16, 64), User()
-    assert steps.take(bucket, user) is None
-    assert steps.take(bucket, user) is not None
-    assert steps.take(Bucket(2, 5, 16, 64), user, needed=True) is not None
+    assert steps.offer(bucket, user) is None
+    assert steps.offer(bucket, user) is not None
+    assert steps.take(Bucket(2, 5, 16, 64), user) is not None
 
 
 @given(st.integers(1, 300), st.integers(1, 20), st.integers(1, 200), st.integers(1, 2000))

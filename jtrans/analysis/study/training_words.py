@@ -55,8 +55,7 @@ def training_words_of(study: Study) -> TrainingWords:
     if counts is None:
         corpus = _training_corpus(run)
         if corpus is None:
-            corpus = study.corpus
-            assert corpus is not None  # there are runs
+            corpus = study.with_model[0].run_members[0].corpus
             note += f" The training data of {run.name} were not found."
         name, side, counts = corpus.name, corpus.pipeline.target, corpus.word_counts("target")
         if counts is None:

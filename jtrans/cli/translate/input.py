@@ -128,19 +128,18 @@ class LineInput:
             )
         total = len(self.lines)
         part = range((number - 1) * total // count, number * total // count)
-        self._keep(part)
+        self._keep(self.lines, part)
         return part
 
     def skip(self, count: int) -> None:
         """Leave out the first lines of a file."""
         if self.lines is not None:
-            self._keep(range(count, len(self.lines)))
+            self._keep(self.lines, range(count, len(self.lines)))
 
-    def _keep(self, part: range) -> None:
+    def _keep(self, lines: Sequence[str], part: range) -> None:
         from jtrans.corpora.lines import Part
 
-        assert self.lines is not None
-        self.first, self.lines = self.first + part.start, Part(self.lines, part)
+        self.first, self.lines = self.first + part.start, Part(lines, part)
 
     def chunks(self, size: int = CHUNK_LINES) -> Iterator[list[str]]:
         """Yield the lines in chunks, of a file of `size` lines each.

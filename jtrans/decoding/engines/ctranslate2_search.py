@@ -226,7 +226,7 @@ class _Batch:
 
     def hypotheses(self, *, scores: bool) -> list[list[Hypothesis]]:
         """Return up to `nbest` hypotheses of each sentence, best first, or samples as drawn."""
-        candidates = self._drawn() if self.sampling else self._searched()
+        candidates = self._drawn(self.sampling) if self.sampling else self._searched()
         n = self.options.nbest
         candidates = [group[:n] if group[0].is_exact else group for group in candidates]
         needed = [
@@ -274,18 +274,17 @@ class _Batch:
             results.update(zip(again, self._decode(again, limit, **chosen), strict=True))
         return [self._closed(results[row]) for row in rows]
 
-    def _drawn(self) -> list[list[_Candidate]]:
+    def _drawn(self, sampling: SamplingOptions) -> list[list[_Candidate]]:
         """Draw the samples of all sentences, in order, each cut at its sentence's limit."""
-        assert self.sampling is not None
         n, limits = self.options.beam, self._limits()
         rows = [row for row in range(len(limits)) for _ in range(n)]
         drawn = self._decode(
             rows,
             max(limits),
             beam_size=1,
-            sampling_topk=min(self.sampling.top_k, self.engine.vocabulary_size),
-            sampling_topp=self.sampling.top_p,
-            sampling_temperature=self.sampling.temperature,
+            sampling_topk=min(sampling.top_k, self.engine.vocabulary_size),
+            sampling_topp=sampling.top_p,
+            sampling_temperature=sampling.temperature,
         )
         result: list[list[_Candidate]] = [[] for _ in limits]
         for row, ((names, _),) in zip(rows, drawn, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from jtrans.progress import Progress
 class CTranslate2Translator(Translator):
     """A `Translator` whose search is that of CTranslate2."""
 
-    engine: CTranslate2Search | None = None  # the loaded export
+    engine: CTranslate2Search = field(kw_only=True)  # the loaded export
     scores: bool = True  # whether scores and log-probabilities of tokens are needed
 
     @classmethod
@@ -68,13 +68,11 @@ class CTranslate2Translator(Translator):
 
     @property
     def _limited(self) -> Sequence[Limited]:
-        assert self.engine is not None
         return [self.engine]
 
     def _search(
         self, sentences: Sequence[InputSentence], options: SearchOptions, progress: Progress
     ) -> list[list[Hypothesis]]:
-        assert self.engine is not None
         prefixes = [each.constraints.prefix for each in sentences]
         if any(each.constraints.has_phrases for each in sentences):
             raise DecodingError(
@@ -95,7 +93,6 @@ class CTranslate2Translator(Translator):
     def _attention(
         self, sources: Sequence[Ids], targets: Sequence[Ids], lines: Sequence[int]
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        assert self.engine is not None
         lengths = [max(map(len, pair)) for pair in zip(sources, targets, strict=True)]
         for batch in by_length(lengths, batch_tokens=self.engine.batch_tokens, is_joint=False):
             attention = self.engine.attention(

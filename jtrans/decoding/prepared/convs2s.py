@@ -204,9 +204,8 @@ def _attend(u: Tensor, total: Tensor, bias: Tensor, keys: Tensor, values: Tensor
     return torch.baddbmm(total.view(B, -1, C), weights, values).view_as(total)
 
 
-def _linear(module: nn.Module) -> tuple[Tensor, Tensor]:
+def _linear(module: WeightNormLinear | nn.Linear) -> tuple[Tensor, Tensor]:
     """Return weight and bias of a linear map, normalised or not."""
     if isinstance(module, WeightNormLinear):
         return module.weight().detach(), module.bias.detach()
-    assert isinstance(module, nn.Linear)
     return module.weight.detach(), module.bias.detach()

@@ -247,10 +247,11 @@ class PlainSource:
             self._bias = self._bias.index_select(0, sentences)
 
     def keep(self, sentences: Tensor) -> None:
-        """Move some sentences, [B'], to the front of buffers with a bias, which stay as large."""
-        for each, dim in ((self._keys, 1), (self._values, 1), (self._bias, 0)):
-            assert each is not None
-            keep_sentences(each, dim, sentences)
+        """Move some sentences, [B'], to the front of buffers, which stay as large."""
+        keep_sentences(self._keys, 1, sentences)
+        keep_sentences(self._values, 1, sentences)
+        if self._bias is not None:
+            keep_sentences(self._bias, 0, sentences)
 
     def first(self, count: int) -> PlainSource:
         """Return the first sentences, without a copy."""

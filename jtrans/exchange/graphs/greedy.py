@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -21,7 +21,7 @@ from jtrans.progress import Progress
 class GreedyTranslator(Translator):
     """A `Translator` that runs exported graphs and always takes the most probable token."""
 
-    graphs: Graphs | None = None
+    graphs: Graphs = field(kw_only=True)
 
     @classmethod
     def open(cls, export: Export, options: SearchOptions) -> GreedyTranslator:
@@ -35,13 +35,11 @@ class GreedyTranslator(Translator):
 
     @property
     def _limited(self) -> Sequence[Limited]:
-        assert self.graphs is not None
         return [self.graphs]
 
     def _search(
         self, sentences: Sequence[InputSentence], options: SearchOptions, progress: Progress
     ) -> list[list[Hypothesis]]:
-        assert self.graphs is not None
         lengths = [len(sentence.ids) for sentence in sentences]
         result: list[list[Hypothesis]] = [[] for _ in sentences]
         for batch in by_length(lengths, batch_tokens=self.batch_tokens, is_joint=True):

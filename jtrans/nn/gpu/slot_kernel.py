@@ -10,8 +10,6 @@ This module imports Triton; `slot_attention.py` imports it when a GPU is used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -114,7 +112,7 @@ def read(q: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> Tensor
 
 
 def _launch(
-    tensors: Sequence[Tensor | None],
+    tensors: tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor, Tensor],
     *,
     key_strides: tuple[int, int],
     bias_strides: tuple[int, int],
@@ -122,7 +120,6 @@ def _launch(
 ) -> None:
     """Launch the kernel; the tensors in its order, queries and result [B, A, H, n, D]."""
     q, *_, values, bias, _, out = tensors
-    assert q is not None and values is not None and out is not None
     _, A, H, beam, D = q.shape
     slots = values.shape[-2]
     with on_device_of(q):

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp import fully_shard
 
 from jtrans.nn.layer import Layer
 
@@ -41,12 +41,10 @@ class Sharding:
         for layer in _layers(model):
             _compute_within_hooks(layer)
             parts += [*layer.called_outside, layer]
-        for part in parts:
-            fully_shard(part, mesh=mesh)
+        self._parts = [fully_shard(part, mesh=mesh) for part in parts]
         self._root = _Root(model)
-        fully_shard(self._root, mesh=mesh)
-        self._parts = [_sharded(part) for part in parts]
-        for sharded in (_sharded(self._root), *self._parts):
+        self._everything = [fully_shard(self._root, mesh=mesh), *self._parts]
+        for sharded in self._everything:
             # the loss is divided by the tokens of the whole update already: sums, not means
             sharded.set_gradient_divide_factor(1.0)
             sharded.set_force_sum_reduction_for_comms(True)
@@ -59,15 +57,14 @@ class Sharding:
     def whole(self) -> Iterator[None]:
         """Give every rank all weights for a while: ranks may then do different work."""
         self.run(lambda: None)  # torch takes what runs first for the root
-        everything = [_sharded(self._root), *self._parts]
         for part in self._parts:
             part.set_reshard_after_forward(False, recurse=False)
-        for part in everything:
+        for part in self._everything:
             part.unshard()
         try:
             yield
         finally:
-            for part in everything:
+            for part in self._everything:
                 part.reshard()
             for part in self._parts:
                 part.set_reshard_after_forward(True, recurse=False)
@@ -82,11 +79,6 @@ class _Root(nn.Module):
 
     def forward(self, compute: Callable[[], Any]) -> Any:
         return compute()
-
-
-def _sharded(module: nn.Module) -> FSDPModule:
-    assert isinstance(module, FSDPModule)
-    return module
 
 
 def _layers(model: nn.Module) -> list[Layer]:

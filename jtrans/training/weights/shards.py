@@ -6,22 +6,27 @@ that are not sharded; `whole`, `assign` and `like` take any tensor.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeGuard
+
 from torch import Tensor
 
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
 
-def is_sharded(tensor: Tensor) -> bool:
+
+def is_sharded(tensor: Tensor) -> TypeGuard[DTensor]:
     """Return whether this rank holds a shard of a tensor."""
     return hasattr(tensor, "full_tensor")
 
 
 def whole(tensor: Tensor) -> Tensor:
     """Return all of a tensor; if it is sharded, all ranks must ask for it."""
-    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+    return tensor.full_tensor() if is_sharded(tensor) else tensor
 
 
 def local(tensor: Tensor) -> Tensor:
     """Return what this rank holds of a tensor."""
-    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return tensor.to_local() if is_sharded(tensor) else tensor
 
 
 def like(tensor: Tensor, value: Tensor) -> Tensor:
@@ -31,12 +36,10 @@ def like(tensor: Tensor, value: Tensor) -> Tensor:
     """
     if not is_sharded(tensor):
         return value.to(tensor.device)
-    from torch.distributed.tensor import DTensor, distribute_tensor
+    from torch.distributed.tensor import distribute_tensor
 
-    assert isinstance(tensor, DTensor)
-    mesh = tensor.device_mesh
     moved = value.to(tensor.device)
-    return distribute_tensor(moved, mesh, tensor.placements, src_data_rank=None)
+    return distribute_tensor(moved, tensor.device_mesh, tensor.placements, src_data_rank=None)
 
 
 def assign(tensor: Tensor, value: Tensor) -> None:

@@ -100,19 +100,28 @@ class StepGraphs(Generic[Step]):
         self._asked: Counter[Bucket] = Counter()
         self.has_failed = False
 
-    def take(self, bucket: Bucket, user: object, *, needed: bool = False) -> Step | None:
+    def offer(self, bucket: Bucket, user: object) -> Step | None:
         """Return the step of a bucket for a search; None if the search must do without.
 
         That is so while few searches have asked for the bucket, while another search uses it, and
-        after a capture has failed. If it is `needed`, the step may be one without a graph. The
-        state of the search, `user`, owns the buffers from now on.
+        after a capture has failed. Otherwise as `take`.
+        """
+        step = self.kept.get(bucket)
+        if step is None or step.is_used:
+            is_wanted = step is None and self._asked[bucket] + 1 >= WANTED and not self.has_failed
+            if not is_wanted:
+                self._asked[bucket] += 1
+                return None
+        return self.take(bucket, user)
+
+    def take(self, bucket: Bucket, user: object) -> Step:
+        """Return the step of a bucket for a search, at worst one without a graph.
+
+        The state of the search, `user`, owns the buffers from now on.
         """
         step = self.kept.get(bucket)
         if step is None or step.is_used:
             self._asked[bucket] += 1
-            is_wanted = step is None and self._asked[bucket] >= WANTED and not self.has_failed
-            if not (needed or is_wanted):
-                return None
             step = self._new(bucket)
         if not self.has_failed:
             self.kept[bucket] = step

@@ -99,7 +99,7 @@ class GraphState(Generic[Plain, Source]):
         assert self.plain is not None
         self.plain, self.sentences = self.plain.select(rows), len(rows)
         bucket = self.form.bucket(self.plain)
-        if bucket is not None and (step := self._take(bucket)) is not None:
+        if bucket is not None and (step := self._offered(bucket)) is not None:
             self._load(step, self.form.contents(self.plain))
         return self
 
@@ -124,7 +124,7 @@ class GraphState(Generic[Plain, Source]):
         step.row[: len(flat)] = flat
         if bucket.lanes >= 2 * B:
             smaller = Bucket.holding(B, bucket.beam, bucket.source, self.used + bucket.beam)
-            if (other := self._take(smaller)) is not None:
+            if (other := self._offered(smaller)) is not None:
                 self._load(other, step.contents(B, self.used, self.length))
 
     def _make_room(self, step: SlotStep[Source]) -> None:
@@ -138,16 +138,15 @@ class GraphState(Generic[Plain, Source]):
             step.load_slots(contents)
             self.used = contents.used
             return
-        taken = self._take(bucket, needed=True)
-        assert taken is not None
-        self._load(taken, contents)
+        self._asked = bucket
+        self._load(self.form.graphs.take(bucket, self), contents)
 
-    def _take(self, bucket: Bucket, *, needed: bool = False) -> SlotStep[Source] | None:
+    def _offered(self, bucket: Bucket) -> SlotStep[Source] | None:
         """Return the step of a bucket; None if there is none, which is asked once for a size."""
-        if bucket == self._asked and not needed:
+        if bucket == self._asked:
             return None
         self._asked = bucket
-        return self.form.graphs.take(bucket, self, needed=needed)
+        return self.form.graphs.offer(bucket, self)
 
     def _load(self, step: SlotStep[Source], contents: Contents[Source]) -> None:
         step.load(contents)
