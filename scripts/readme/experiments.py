@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scripts.readme.benchmarks import BENCHMARKS, table
+from scripts.readme.markdown import BENCHMARKS, table
 
 if TYPE_CHECKING:
     from scripts.reproduction.catalogue import Experiment

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
-from scripts.readme.benchmarks import BENCHMARKS, TABLES
+from scripts.readme import endurance, learning, speed
 from scripts.readme.experiments import judged, quality, reproduced
+from scripts.readme.markdown import BENCHMARKS
 from scripts.readme.toolkits import toolkits
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,6 +26,30 @@ COMPARED = re.compile(r"(<!-- toolkits (\w+) -->\n).*?(<!-- end -->)", re.DOTALL
 JUDGED = re.compile(r"(<!-- verdict ([\w-]+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 SHORTENED = re.compile(r"(<!-- quality ([\w-]+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 REPRODUCED = re.compile(r"(<!-- reproduction ([\w-]+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+# the tables by the names of their files
+TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "distributed": endurance.distributed,
+    "corpus_memory": endurance.corpus_memory,
+    "endurance": endurance.endurance,
+    "recurrent": speed.recurrent,
+    "prepare": speed.prepare,
+    "round_trip": speed.round_trip,
+    "curves": learning.curves,
+    "systems": speed.systems,
+    "systems_multi30k": learning.learned,
+    "systems_grammar": learning.learned,
+    "grid": learning.grid,
+    "deep_curves": learning.deep_curves,
+    "train": speed.rates,
+    "train_zen5": speed.rates,
+    "joint": speed.joint,
+    "decode_joint": speed.decode_joint,
+    "decode_joint_zen5": speed.decode_joint,
+    "decode_agreement": speed.decode_agreement,
+    "scaling": speed.scaling,
+    "decode": speed.decode,
+    "decode_zen5": speed.decode,
+}
 
 
 def rewritten(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from scripts.readme.benchmarks import BENCHMARKS, table
+from scripts.readme.markdown import BENCHMARKS, table
 
 OURS = {  # the names of our rows: in this table, when training, when decoding
     "jtrans": ("jtrans Transformer fp32", "jtrans fp32, 1 x 2"),

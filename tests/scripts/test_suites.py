@@ -28,7 +28,7 @@ from scripts.bench import (
     suite_speed,
 )
 from scripts.bench.peers import base as peers
-from scripts.readme import benchmarks, tables
+from scripts.readme import learning, markdown, speed, tables
 
 SIZES = ["model.width=16", "model.ffn_width=32", "model.heads=2"]
 SHALLOW = {
@@ -91,7 +91,7 @@ def test_decoding_of_joint_models_counts_sentences_and_compares_within_rounds(
         {"system": "s", "variant": "v", "batch": 64, **bf16}
     )
     system = {"system": "s", "variant": "v", "batch": 64, **row}
-    text = benchmarks.decode_joint({"command": "c", "machine": "m", "torch": "t", "rows": [system]})
+    text = speed.decode_joint({"command": "c", "machine": "m", "torch": "t", "rows": [system]})
     assert "| s | v | 64 | 16.0 | 2.00 (2.00 to 2.00) | 1.00 | 0.50 | 20 % | 9 |" in text
 
 
@@ -105,7 +105,7 @@ def test_decoding_counts_sentences_in_one_process_or_several(
     row = {"variant": "v", "batch": 1, "sentences_per_second": 4.0, "ratio": {"median": 1.0}}
     other = {**row, "batch": 16, "sentences_per_second": 8.0}
     rates = {"MKL fp32": 1_000, "bf16": 2}
-    text = benchmarks.decode(
+    text = speed.decode(
         {
             "command": "c",
             "machine": "m",
@@ -183,7 +183,7 @@ def test_a_row_becomes_a_line_of_text_and_of_the_readme() -> None:
     assert [row["product_share"] for row in rows] == [0.2, 0.8]
     assert rows[1]["ratio"] == {"median": 4.0, "low": 4.0, "high": 4.0}
     assert "4.00 x" in suite_joint.describe(rows[1])
-    text = benchmarks.joint({"rows": rows, "command": "c", "machine": "m", "torch": "t"})
+    text = speed.joint({"rows": rows, "command": "c", "machine": "m", "torch": "t"})
     cells = [cell.strip() for cell in text.splitlines()[3].split("|")[1:-1]]
     assert cells == [
         "reformer-base", "jtrans fp32", "800 (880)", "80", "4.00 (4.00 to 4.00)", "80 % of 10",
@@ -214,9 +214,9 @@ def test_the_tables_of_the_pages_are_those_of_the_results(page: Path) -> None:
 
 def test_a_result_without_a_place_on_any_page_is_noticed() -> None:
     assert not tables.unplaced(page.read_text(encoding="utf-8") for page in tables.PAGES)
-    measured = {path.stem for path in benchmarks.BENCHMARKS.glob("*.json")}
+    measured = {path.stem for path in markdown.BENCHMARKS.glob("*.json")}
     assert tables.unplaced(["<!-- table train -->\n<!-- end -->\n"]) == measured - {"train"}
-    assert measured <= benchmarks.TABLES.keys()
+    assert measured <= tables.TABLES.keys()
 
 
 def test_scaling_has_a_row_for_each_length_and_a_column_for_each_width() -> None:
@@ -227,7 +227,7 @@ def test_scaling_has_a_row_for_each_length_and_a_column_for_each_width() -> None
         for L in (12, 25)
     ]
     origin = {"command": "c", "machine": "m", "device": "d", "torch": "t"}
-    lines = benchmarks.scaling({"rows": rows, **origin}).splitlines()
+    lines = speed.scaling({"rows": rows, **origin}).splitlines()
     assert lines[2] == "| S = T = 12 | 12,256 (1.10) | 12,512 (1.10) |"
     assert lines[3] == "| S = T = 25 | 25,256 (1.10) | 25,512 (1.10) |"
 
@@ -341,7 +341,7 @@ def test_a_row_of_speed_has_ratios_of_the_same_round_and_is_shipped(tmp_path: Pa
     suite_speed.ship(results, shipped)
     speeds = json.loads(shipped.read_text(encoding="utf-8"))
     assert speeds["systems"]["dlcl"] == {"training": 0.5, "decoding": 0.5}
-    assert "| dlcl | 0.0 M | 25 | 0.50 (0.50 to 0.50) |" in benchmarks.systems(results)
+    assert "| dlcl | 0.0 M | 25 | 0.50 (0.50 to 0.50) |" in speed.systems(results)
 
 
 @pytest.mark.parametrize("system", ["transformer", "reformer-fast"])
@@ -375,12 +375,12 @@ def test_tables_of_learned_systems_and_deep_curves_have_a_line_a_row() -> None:
         "signature": "BLEU",
     }  # fmt: skip
     others = {**row, "recipe": "demo/cascade", "bleu": 15.0, "starts_from": ["demo/dlcl"]}
-    text = benchmarks.learned({**origin, "rows": [row, others]})
+    text = learning.learned({**origin, "rows": [row, others]})
     assert "| demo/dlcl | 0.40 M | 10 | 1,234 | 2.5 | 91.2 % | 20.0 ± 1.0 | 50.0 | 100 % |" in text
     assert "| 10, after dlcl |" in text and "| 75 % |" in text
     deep = {
         "variant": "dlcl-pre-30", "parameters": 10**6, "updates": 20, "train": [2.0, 1.5],
         "valid": [[10, 1.8], [20, 1.25]], "valid_other_sources": 3.0,
     }  # fmt: skip
-    text = benchmarks.deep_curves({**origin, "frequencies_alone": 5.5, "rows": [deep]})
+    text = learning.deep_curves({**origin, "frequencies_alone": 5.5, "rows": [deep]})
     assert "| dlcl-pre-30 | 1.00 M | 1.500 | 1.250 | 3.000 |" in text
