@@ -1,8 +1,8 @@
 """BLEU from counts: of any set of sentences, and as the script multi-bleu.perl computes it.
 
 `bleu_counts` returns sacreBLEU's counts for each sentence of raw text, `sacrebleu_of` the corpus
-BLEU of summed counts, `bleu_of` the same for bins. `multi_bleu` takes words (BPE undone) and
-returns the papers' tokenised BLEU, which is comparable only with the tables of the papers.
+BLEU of summed counts, `bleu_of` and `drawn_bleu_of` the same for bins. `multi_bleu` takes words
+(BPE undone) and returns the papers' tokenised BLEU, comparable only with the tables of the papers.
 """
 
 from __future__ import annotations
@@ -71,6 +71,17 @@ def bleu_of(counts: NDArray[Any]) -> NDArray[np.float64]:
     """
     has_data = (counts[..., COLUMNS - 2 :] > 0).any(axis=-1)
     return np.where(has_data, sacrebleu_of(counts), np.nan)
+
+
+def drawn_bleu_of(counts: NDArray[Any]) -> NDArray[np.float64]:
+    """Return corpus BLEU of bins in drawn test sets, [..., COLUMNS] -> [...].
+
+    Unlike `bleu_of` it is 0 without a 4-gram, as sacreBLEU's, and nan only without any token. If
+    few sentences of a bin have a 4-gram, many drawn sets have none: an interval of the others
+    alone would be too narrow, of a single such sentence as if its 4-grams were certain.
+    """
+    has_tokens = (counts[..., :2] > 0).any(axis=-1)
+    return np.where(has_tokens, sacrebleu_of(counts), np.nan)
 
 
 @dataclass(frozen=True)

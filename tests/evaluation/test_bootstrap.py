@@ -10,7 +10,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 
-from jtrans.evaluation.bleu import COLUMNS, bleu_counts, bleu_of, sacrebleu_of
+from jtrans.evaluation.bleu import COLUMNS, bleu_counts, bleu_of, drawn_bleu_of, sacrebleu_of
 from jtrans.evaluation.bootstrap import Bootstrap, p_value
 from jtrans.evaluation.scores import METRICS, make_metric, sacrebleu_scores
 
@@ -64,6 +64,8 @@ def test_sentences_without_4_grams_on_either_side_have_no_bleu() -> None:
     assert np.isnan(bleu_of(counts.sum(axis=0)))
     failed = bleu_counts([""], [[REFERENCES[0]]], target_language="en", lowercase=False)
     assert bleu_of(failed.sum(axis=0)) == 0
+    assert drawn_bleu_of(counts.sum(axis=0)) == 0
+    assert np.isnan(drawn_bleu_of(np.zeros(COLUMNS)))
 
 
 def test_drawn_test_sets_without_4_grams_score_as_in_sacrebleu() -> None:

@@ -19,7 +19,7 @@ from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.figures.series import binned_figure, with_ones
 from jtrans.analysis.study.members import FileMember, Member
 from jtrans.analysis.study.study import Study, Subject
-from jtrans.evaluation.bleu import MAX_ORDER, bleu_counts, bleu_of
+from jtrans.evaluation.bleu import MAX_ORDER, bleu_counts, bleu_of, drawn_bleu_of
 from jtrans.evaluation.scores import tokenizer_name
 
 Words = Sequence[str]
@@ -127,6 +127,7 @@ def _bleu_figure(study: Study, place: NDArray[Any], bins: list[str]) -> Figure:
         place,
         bins,
         score=bleu_of,
+        drawn_score=drawn_bleu_of,
         name="length-bleu",
         title="BLEU by source length",
         question="How good is each system on short and on long sentences?",

@@ -56,6 +56,7 @@ def binned_figure(
     bins: list[str],
     *,
     score: Score = ratio,
+    drawn_score: Score | None = None,
     sentence: NDArray[Any] | None = None,
     highest: float | None = 1.0,
     **words: Any,
@@ -68,6 +69,7 @@ def binned_figure(
         place: the bin of each item, -1 to leave it out.
         bins: their labels.
         score: turns sums into values, [..., columns] -> [...].
+        drawn_score: the same for drawn test sets, if it differs.
         sentence: the sentence of each item; None if the items are the sentences.
         highest: the highest possible value, None without limit.
         words: the other fields of the figure: its name, title, question, labels and note.
@@ -80,6 +82,7 @@ def binned_figure(
             subject,
             [by_bin(v, sentence, place, shape) for v in seeds],
             score,
+            drawn_score,
             highest=highest,
         )
         for subject, seeds in values
@@ -93,6 +96,7 @@ def pooled_series(
     subject: Subject,
     sums: Sequence[NDArray[Any]],
     score: Score,
+    drawn_score: Score | None = None,
     *,
     highest: float | None = 1.0,
 ) -> Series:
@@ -104,16 +108,18 @@ def pooled_series(
         sums: per seed, [sentences, bins, columns]; a column after the first is above 0 if a
             sentence has an item in a bin.
         score: turns sums into values, [..., columns] -> [...]; nan without items.
+        drawn_score: the same for drawn test sets, if it differs.
         highest: the highest possible value: an interval is cut off there and at 0, however much
             seeds vary.
     """
     values = np.stack([score(seed.sum(axis=0)) for seed in sums])  # [seeds, bins]
-    drawn = np.stack([score(study.bootstrap.sums(seed)) for seed in sums])  # [seeds, samples, bins]
+    drawn_score = drawn_score or score
+    drawn = np.stack([drawn_score(study.bootstrap.sums(seed)) for seed in sums])
     sentences = (sums[0][:, :, 1:].sum(axis=2) > 0).sum(axis=0)
     means, low, high, spread = Values(), Values(), Values(), Values()
     limit = math.inf if highest is None else highest
     for place, count in enumerate(sentences):
-        sample = SeedSample(values[:, place], drawn[:, :, place])
+        sample = SeedSample(values[:, place], drawn[:, :, place])  # drawn: [seeds, samples, bins]
         is_known = bool(np.isfinite(sample.mean))
         ends = sample.ends() if is_known and count >= FEWEST else None
         means.append(sample.mean if is_known else None)

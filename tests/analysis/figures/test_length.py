@@ -109,6 +109,16 @@ def test_further_references_count_in_all_three_figures(study: Study) -> None:
     assert bleu.series[0].values[1] == pytest.approx(expected)
 
 
+def test_the_interval_of_a_single_sentence_with_4_grams_reaches_down_to_0(study: Study) -> None:
+    only = next(i for i, line in enumerate(study.reference_lines) if len(line.split()) > 3)
+    lines = [line if i == only else line[:1] for i, line in enumerate(study.reference_lines)]
+    study.reference_lines, study.text = lines, replace(study.text, reference_lines=lines)
+    study.subjects = [Subject("perfect", [_Perfect(study)], 0)]  # type: ignore[list-item]
+    figure = _figures(study, Binning(edges=(99,)))["length-bleu"]
+    assert figure.series[0].values[0] == pytest.approx(100)
+    assert figure.series[0].low[0] == 0
+
+
 def test_a_bin_without_4_grams_has_no_bleu_even_if_perfect(study: Study) -> None:
     study.subjects = [Subject("perfect", [_Perfect(study)], 0)]  # type: ignore[list-item]
     figure = _figures(study, Binning(edges=(3,)))["length-bleu"]
