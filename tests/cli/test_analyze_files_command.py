@@ -152,6 +152,23 @@ def test_a_file_has_the_same_numbers_with_and_without_a_run(
 
 
 @pytest.mark.parametrize(
+    "fields", [{"text": "a bird ."}, {"translations": []}, {"translations": [{"text": 1}]}]
+)
+@pytest.mark.parametrize("before", ["", "\n"])
+def test_json_lines_without_a_translation_are_refused(
+    jtrans: Jtrans, tmp_path: Path, fields: dict[str, object], before: str
+) -> None:
+    lines = [json.dumps(fields)] * (len(LINES) - len(before))
+    (tmp_path / "c.jsonl").write_text(before + "".join(f"{line}\n" for line in lines), "utf-8")
+    result = jtrans("analyze", "length", "--hyp", "c.jsonl", *FILES)
+    assert result.code == 2
+    assert result.err.startswith(
+        "error: line 1 of c.jsonl is not the object of a translation (c.jsonl:1)\n"
+    )
+    assert 'hint: every line needs "translations"' in result.err
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["length", "--hyp", "a.en"], "nothing to analyse"),

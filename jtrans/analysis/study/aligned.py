@@ -16,7 +16,8 @@ def read_aligned(names: Sequence[str]) -> list[list[str]]:
     Of lines that `jtrans translate --format jsonl` wrote, the best translations are taken.
 
     Raises:
-        CorpusError: a file cannot be read, is empty, or has another number of lines.
+        CorpusError: a file cannot be read, is empty, or has another number of lines; or JSON lines
+            have no translation.
     """
     return [best_texts(*text) for text in zip(aligned_lines(names), names, strict=True)]
 

@@ -224,7 +224,8 @@ class FileMember:
         words: how the study splits lines into words.
 
     Raises:
-        CorpusError: the file cannot be read, or its number of lines is not that of the split.
+        CorpusError: the file cannot be read, its number of lines is not that of the split, or
+            JSON lines have no translation.
     """
 
     run: None = None

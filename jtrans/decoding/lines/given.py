@@ -31,7 +31,7 @@ def given_translations(lines: Sequence[str], name: str) -> list[GivenTranslation
         name: of the file, for messages.
 
     Raises:
-        CorpusError: the first line is a JSON object, and it or a later line has no translations.
+        CorpusError: the lines are JSON objects, and one of them has no translations.
     """
     if not is_json_lines(lines):
         return [GivenTranslation(text, line=line) for line, text in enumerate(lines)]

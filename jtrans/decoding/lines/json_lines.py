@@ -29,37 +29,40 @@ def read_json(text: str) -> Any:
 
 
 def best_texts(lines: list[str], name: str) -> list[str]:
-    """Return the best translations of lines that `to_object` made; other lines as they are.
+    """Return the best translations of lines of JSON; other lines as they are.
 
     Raises:
-        CorpusError: the first line is such an object, and a later one is not.
+        CorpusError: the lines are JSON objects, and one of them has no translation.
     """
+    if not is_json_lines(lines):
+        return lines
     texts: list[str] = []
     for number, line in enumerate(lines, start=1):
         try:
-            texts.append(str(read_json(line)["translations"][0]["text"]))
+            text = read_json(line)["translations"][0]["text"]
         except (ValueError, TypeError, LookupError) as error:
-            if not texts:
-                return lines
-            raise not_translated(number, name, ", as those before it") from error
+            raise not_translated(number, name) from error
+        if not isinstance(text, str):
+            raise not_translated(number, name)
+        texts.append(text)
     return texts
 
 
-def not_translated(number: int, name: str, more: str = "") -> CorpusError:
+def not_translated(number: int, name: str) -> CorpusError:
     """Return the error for a line, counted from 1, that is not the object of a translation."""
     return CorpusError(
-        f"line {number:,} of {name} is not the object of a translation{more}",
+        f"line {number:,} of {name} is not the object of a translation",
         where=f"{name}:{number}",
-        hint="translate again: jtrans translate RUN --format jsonl",
+        hint='every line needs "translations", as jtrans translate RUN --format jsonl writes them',
         kind="corpus.jsonl",
     )
 
 
 def is_json_lines(lines: Sequence[str]) -> bool:
-    """Whether lines are JSON objects rather than text, which the first of them tells."""
+    """Return whether lines are JSON objects rather than text: the first that is not empty is."""
     try:
-        return isinstance(read_json(lines[0]), dict)
-    except (ValueError, LookupError):
+        return isinstance(read_json(next(filter(str.strip, lines), "")), dict)
+    except ValueError:
         return False
 
 
