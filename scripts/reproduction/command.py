@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import math
 import os
 import shlex
 import sys
@@ -29,110 +28,15 @@ from jtrans.processors import let_threads_wait
 from scripts.reproduction.catalogue import (
     Experiment,
     Row,
-    experiment_names,
     find_experiment,
     parse_rows,
     parse_seeds,
 )
 from scripts.reproduction.data import digests, open_data
+from scripts.reproduction.options import KNOWN, check_numbers, check_settings, parser
 from scripts.reproduction.results import RowResult, check_same_data, merge, read_results
-from scripts.reproduction.row import LIMITS, Job, limit_of, run_row
+from scripts.reproduction.row import Job, run_row
 from scripts.reproduction.summary import as_json, missing, notes, summarise, table
-
-DESCRIPTION = """Train, translate and score the rows of a table, and print it beside the paper's.
-
-    python -m scripts.reproduce table2 --task iwslt14-de-en --data DIR --out runs/table2
-    python -m scripts.reproduce equal-parameters --task multi30k-de-en --data DIR \\
-        --out runs/equal --budget 60
-    python -m scripts.reproduce table2 ... --merge elsewhere/rows/*.json
-    python -m scripts.reproduce table2 ... --figures
-
-The same command continues where it stopped, whatever stopped it: rows with a result are not made
-again. All rows are made with the first seed before any is made with the second. A row's result is
-one file, OUT/rows/ROW-SEED.json. --merge copies such files from other machines into OUT/rows,
-prints the table and trains nothing; the command without it makes the rows that are missing.
-
-Given the path of a row's file in place of the experiment, the command makes that row again, in
-another OUT, and compares the score (exit 4 outside the band of its seeds): only --data, --out,
---from, --budget and --device apply.
-"""
-
-# options that the file of a row decides when that row is made again
-KNOWN = ("task", "seeds", "rows", "setting", "average", "set", "merge", "table", "figures")
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return the parser."""
-    options = argparse.ArgumentParser(
-        prog="python -m scripts.reproduce",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    names = ", ".join(experiment_names())
-    options.add_argument("experiment", help=f"{names}; or a row's result")
-    options.add_argument("--task", help="such as iwslt14-de-en")
-    options.add_argument(
-        "--data", type=Path, metavar="DIR", help="prepared corpus; prepared there if missing"
-    )
-    options.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="folder of runs and results"
-    )
-    options.add_argument(
-        "--from", dest="originals", type=Path, metavar="DIR", help="original files of the corpus"
-    )
-    options.add_argument(
-        "--seeds", default="1,2,3", metavar="N,...", help="of every row (default: 1,2,3)"
-    )
-    options.add_argument(
-        "--rows", metavar="NAME,...", help="make only these (the table has all rows with results)"
-    )
-    options.add_argument(
-        "--budget",
-        type=float,
-        metavar="MINUTES",
-        help="stop after this time, with everything saved; the same command continues",
-    )
-    options.add_argument(
-        "--setting",
-        metavar="paper|equal-time:MINUTES|equal-updates:NUMBER",
-        help="what limits training: the recipe of each row, or the same time or updates for all "
-        "(default: that of the experiment, mostly paper)",
-    )
-    options.add_argument(
-        "--average",
-        type=int,
-        default=0,
-        metavar="N",
-        help="translate with the average of the checkpoints of the last N validations "
-        "(default: with the checkpoint of the lowest validation loss)",
-    )
-    options.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change a setting of all rows; may be repeated",
-    )
-    options.add_argument(
-        "--device", help="device to train and translate on: cpu, cuda or auto (default: auto)"
-    )
-    options.add_argument(
-        "--merge",
-        nargs="+",
-        type=Path,
-        default=[],
-        metavar="FILE",
-        help="copy results from other machines into OUT/rows and print the table; train nothing",
-    )
-    last = options.add_mutually_exclusive_group()
-    last.add_argument("--table", action="store_true", help="print the table; train nothing")
-    last.add_argument(
-        "--figures",
-        action="store_true",
-        help="train nothing: print the table and draw the runs in OUT/runs that have results",
-    )
-    last.add_argument("--no-report", action="store_true", help="draw no figures at the end")
-    return options
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -141,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     chosen = parser().parse_args(given)
     try:
-        _check_numbers(chosen)
+        check_numbers(chosen)
         code = (
             _repeat(chosen, given)
             if chosen.experiment.endswith(".json")
@@ -172,29 +76,6 @@ def _job(chosen: argparse.Namespace, task: str, setting: str, overrides: Sequenc
     return Job(task, corpus, chosen.out, setting, overrides, chosen.average, chosen.device)
 
 
-def _check_numbers(chosen: argparse.Namespace) -> None:
-    if chosen.budget is not None and not 0.0 <= chosen.budget < math.inf:
-        raise usage_error(f"a budget of {chosen.budget:g} minutes", "--budget 60", "--budget")
-    if chosen.average < 0:
-        raise usage_error(
-            f"the average of {chosen.average} checkpoints", "--average 5", "--average"
-        )
-
-
-def _check_settings(settings: Sequence[str], setting: str) -> None:
-    """Refuse an unknown `setting`, and settings that other options decide."""
-    limit = limit_of(setting)
-    for key in (text.partition("=")[0].strip() for text in settings):
-        if key == "training.seed":
-            raise usage_error(f"--set {key} has no effect: --seeds decides", "--seeds 7", "--set")
-        if limit and key.removeprefix("training.").split(".")[0] in LIMITS:
-            raise usage_error(
-                f"--set {key} has no effect: the setting {setting} decides how long rows train",
-                "--setting equal-updates:200, or --setting paper for the limits of the recipes",
-                "--set",
-            )
-
-
 def _again(given: Sequence[str]) -> str:
     """Return the command to paste, which works only in the root of the repository."""
     script = Path(__file__).parents[1] / "reproduce.py"
@@ -218,7 +99,7 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
             console.talk(f"{len(left)} left: {', '.join(left)}; nothing was trained")
         return 0
     setting = chosen.setting or experiment.setting
-    _check_settings(chosen.set, setting)
+    check_settings(chosen.set, setting)
     job = _job(chosen, chosen.task, setting, experiment.overrides)
     if absent := [split for split in experiment.splits if split not in job.data.splits]:
         raise usage_error(
