@@ -1,0 +1,178 @@
+"""Preparing a corpus: of the catalogue, or of your own files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jtrans.errors import usage_error
+
+if TYPE_CHECKING:
+    from jtrans.corpora.own_files import OwnFiles
+    from jtrans.corpora.parallel import Corpus
+    from jtrans.data.prepared import PreparedCorpus
+    from jtrans.preparation.options import PrepareOptions
+    from jtrans.progress import Progress
+
+
+def prepare(
+    name: str | None = None,
+    *,
+    train: Sequence[str] = (),
+    valid: str | Sequence[str] | None = None,
+    valid_size: int | None = None,
+    test: Sequence[str] = (),
+    languages: str | None = None,
+    skip_bad_lines: bool = False,
+    originals: str | Path | None = None,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+    command: str = "",
+    **options: Any,
+) -> PreparedCorpus:
+    """Prepare a corpus for training: segment, clean, learn BPE, encode.
+
+    A corpus already prepared from the same text with the same options stays as it is.
+
+    Args:
+        name: the name of a catalogue corpus; None for your own files.
+        train: prefixes of your training files, such as ``corpus/train`` for ``corpus/train.de``
+            and ``corpus/train.en``; or files that contain both sides; or CoNLL-U files, whose
+            sentences are both sides.
+        valid: validation files, given like `train`; several are concatenated.
+        valid_size: the number of pairs to take from the training files for validation instead.
+        test: test files, given like `train`.
+        languages: the languages of your files, such as ``de-en``; ``en`` for CoNLL-U.
+        skip_bad_lines: leave out, and count, lines of your files that cannot be read (not UTF-8, a
+            zero byte, too few columns, no JSON), together with their translations.
+        originals: a folder with the original files of the named corpus, instead of a download.
+        out: the output folder; for a named corpus by default ``data/prepared/NAME``.
+        workers: number of processes; by default one per processor.
+        force: replace another prepared corpus in `out`.
+        progress: receives progress reports.
+        command: what to record as the command that prepared the corpus.
+        options: fields of `jtrans.preparation.options.PrepareOptions`, such as ``bpe_merges=4000``.
+
+    Raises:
+        JtransError: files or options that cannot be used, or a download that failed.
+    """
+    from jtrans.corpora.own_files import OwnFiles
+    from jtrans.preparation.prepare import prepare as prepare_corpus
+
+    prefixes = [valid] if isinstance(valid, str) else valid or ()
+    text, combined = read_source(
+        OwnFiles(train, prefixes, test, valid_size, skip_bad_lines) if name is None else name,
+        options,
+        languages=languages,
+        originals=originals,
+        out=out,
+        progress=progress,
+    )
+    return prepare_corpus(
+        text,
+        Path(out or f"data/prepared/{name}"),
+        options=combined,
+        workers=workers,
+        force=force,
+        progress=progress,
+        command=command,
+    )
+
+
+def read_source(
+    source: str | OwnFiles,
+    options: Mapping[str, Any],
+    *,
+    languages: str | None = None,
+    originals: str | Path | None = None,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+) -> tuple[Corpus, PrepareOptions]:
+    """Return the text that `prepare` would prepare, and the complete options.
+
+    Args:
+        source: the name of a catalogue corpus, or files.
+        options: the options chosen by the caller.
+        languages: as for `prepare`, like the arguments that are not listed here.
+        originals: the folder with the original files of the catalogue corpus.
+        out: the output folder, after which a corpus of files is named.
+        progress: receives progress reports.
+    """
+    from jtrans.corpora.catalogue.load import find_entry
+    from jtrans.corpora.download.deliver import deliver
+    from jtrans.progress import Silent
+
+    progress = progress or Silent()
+    if not isinstance(source, str):
+        _options({}, options)  # refuse bad options before reading
+        corpus = _own_files(source, languages, out, progress)
+        is_copied = corpus.languages[0] == corpus.languages[1]
+        return corpus, _options({"drop_identical": False} if is_copied else {}, options)
+    entry = find_entry(source)
+    _options(entry.options, options)  # refuse bad options before downloading
+    delivery = deliver(entry, Path(originals) if originals else None, progress=progress)
+    records = tuple(record.to_json() for record in delivery.originals)
+    return replace(delivery.corpus, originals=records), _options(delivery.options, options)
+
+
+def _own_files(
+    files: OwnFiles, languages: str | None, out: str | Path | None, progress: Progress
+) -> Corpus:
+    from jtrans.corpora.own_files import hold_one_language
+    from jtrans.corpora.parallel import describe_notes
+    from jtrans.text.language import check_language, split_languages
+
+    train, valid = files.train, files.valid
+    if valid and files.valid_size:
+        raise usage_error(
+            "--valid-size takes the valid split from train, but --valid gives one",
+            "leave one or the other out",
+        )
+    if not (train and (valid or files.valid_size) and languages and out):
+        needed: dict[str, Any] = {"--train": train, "--valid": valid or files.valid_size}
+        needed |= {"--languages": languages, "--out": out}
+        missing = [option for option, value in needed.items() if not value]
+        raise usage_error(
+            f"give the NAME of a corpus, or your own files: {' and '.join(missing)} missing",
+            "jtrans prepare --train corpus/train --valid corpus/valid --languages de-en "
+            "--out data/prepared/mine, or jtrans corpora for names",
+        )
+    name = Path(out).resolve().name
+    if "-" not in languages and hold_one_language([*train, *valid, *files.test]):
+        check_language(languages)
+        pair = languages, languages
+    else:
+        pair = split_languages(languages)
+    corpus = files.read(name, pair)
+    for line in describe_notes(corpus.splits):
+        progress.say("Noticed", line)
+    if len(valid) > 1:
+        progress.say("Valid set", f"{' + '.join(valid)}, in this order")
+    if "test2" in corpus.splits:
+        origins = {split: ", ".join(text.origin) for split, text in corpus.splits.items()}
+        names = (f"{split} is {origin}" for split, origin in origins.items() if "test" in split)
+        progress.say("Test sets", " · ".join(names))
+    return corpus
+
+
+def _options(defaults: Mapping[str, Any], chosen: Mapping[str, Any]) -> PrepareOptions:
+    """Combine the catalogue's defaults with the options chosen."""
+    from jtrans.preparation.options import PIPELINE_OPTIONS, PrepareOptions
+
+    options = PrepareOptions(**{**defaults, **chosen})
+    decided = [name for name in PIPELINE_OPTIONS if name in chosen]
+    if options.pipeline and decided:
+        raise usage_error(
+            f"--pipeline has already decided {', '.join(decided).replace('_', ' ')}",
+            "leave one or the other out",
+        )
+    if options.bpe == "none" and {"bpe_merges", "bpe_min_frequency"} & set(chosen):
+        raise usage_error(
+            "--bpe-merges and --bpe-min-frequency have no meaning without BPE (--bpe none)",
+            "leave them out, or choose --bpe joint",
+        )
+    return options

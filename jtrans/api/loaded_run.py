@@ -1,0 +1,137 @@
+"""A trained model: translate with it, score and inspect it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jtrans.analysis.attention.explain import Explanation
+    from jtrans.decoding.lines.translation import Translation
+    from jtrans.decoding.translator import Translator
+    from jtrans.evaluation.systems import SystemScores
+    from jtrans.runs import Run
+
+
+class LoadedRun:
+    """A trained model to translate with, score and inspect.
+
+    Attributes:
+        run: the run on disk.
+        translator: for n-best lists and teacher-forced scores.
+    """
+
+    def __init__(self, run: Run, translator: Translator) -> None:
+        self.run = run
+        self.translator = translator
+
+    def translate(
+        self, sources: Sequence[str], *, beam: int | None = None, **search: Any
+    ) -> list[str]:
+        """Return the best translation of every sentence, in order; empty sentences stay empty.
+
+        Args:
+            sources: raw text.
+            beam: hypotheses kept per sentence; by default as in the run's configuration.
+            search: other options of `jtrans.decoding.options.SearchOptions`.
+
+        Raises:
+            JtransError: options that cannot be used.
+        """
+        return [best.text for best in self._search(sources, beam, search)]
+
+    def score(
+        self,
+        sources: Sequence[str],
+        references: Sequence[str] | Sequence[Sequence[str]],
+        *,
+        metrics: Sequence[str] = ("bleu", "chrf"),
+        beam: int | None = None,
+        **search: Any,
+    ) -> SystemScores:
+        """Translate and score as `jtrans score` does.
+
+        Args:
+            sources: raw text.
+            references: one reference per sentence, or several such sets.
+            metrics: any of ``bleu``, ``chrf``, ``ter`` and ``multi-bleu``.
+            beam: see `translate`.
+            search: see `translate`.
+
+        Returns:
+            The scores: ``value("bleu")`` is the score, ``scores["bleu"].signature`` its signature.
+
+        Raises:
+            JtransError: metrics or options that cannot be used, or line counts that differ.
+        """
+        from jtrans.evaluation.systems import SystemOutput, check_metrics, evaluate
+
+        side = self.run.pipeline.target
+        is_one_set = all(isinstance(reference, str) for reference in references)
+        sets: Any = [references] if is_one_set else references
+        names = check_metrics(metrics)
+        best = self._search(sources, beam, search)
+        output = SystemOutput(
+            self.run.name,
+            [translation.text for translation in best],
+            [translation.words for translation in best],
+            [[side.segment(line) for line in lines] for lines in sets],
+        )
+        evaluation = evaluate(
+            [output], sets, metrics=names, target_language=side.language, lowercase=side.lowercase
+        )
+        return evaluation.systems[0]
+
+    def explain(self, source: str, target: str | None = None) -> Explanation:
+        """Return every attention map of one sentence, with the pieces on both sides.
+
+        Args:
+            source: raw text.
+            target: a translation to inspect; by default the model's own.
+
+        Raises:
+            DecodingError: a sentence is empty, or the pair is too long to keep all its weights.
+        """
+        from jtrans.analysis.attention.pairs import explain_pair
+        from jtrans.analysis.attention.views import ViewSelection
+        from jtrans.progress import Silent
+
+        pair = explain_pair(
+            self.translator, self.run.name, source, target, None, ViewSelection(), Silent()
+        )
+        return pair.explanation
+
+    def _search(
+        self, sources: Sequence[str], beam: int | None, search: Mapping[str, Any]
+    ) -> list[Translation]:
+        chosen = dict(search) if beam is None else {**search, "beam": beam}
+        translator = self.translator.with_options(replace(self.translator.options, **chosen))
+        return [best[0] for best in translator.translate_nbest(sources, 1)]
+
+
+def load(
+    run: str | Path | Run,
+    checkpoint: str = "best",
+    device: str | None = None,
+    precision: str = "auto",
+) -> LoadedRun:
+    """Load a trained model.
+
+    Args:
+        run: a run's folder, its name under runs/, or ``@last``.
+        checkpoint: ``best``, ``last``, an update's number or the name of an average.
+        device: "cpu", "cuda" or "mps"; by default the machine's best.
+        precision: "fp32" or "bf16"; "auto" means bf16 on CUDA.
+
+    Raises:
+        JtransError: the run, checkpoint or device does not exist or cannot be used.
+    """
+    from jtrans.decoding.options import DecodingChoices
+    from jtrans.decoding.translator import Translator
+    from jtrans.runs import Run, find_run
+
+    opened = run if isinstance(run, Run) else find_run(str(run))
+    choices = DecodingChoices(checkpoint, device, precision)
+    return LoadedRun(opened, Translator.load([opened], choices))

@@ -1,0 +1,138 @@
+"""Training a run: its recipe, its data and its folder."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jtrans.errors import CorpusError, usage_error
+
+if TYPE_CHECKING:
+    from jtrans.config import Config
+    from jtrans.training.events import Result, TrainingEvents
+
+
+def train(
+    recipe: str | Path | Mapping[str, Any] | Config,
+    *,
+    data: str | Path | None = None,
+    run: str | Path | None = None,
+    set: Mapping[str, Any] | None = None,  # noqa: A002
+    device: str | None = None,
+    restart: bool = False,
+    initial: str | Path | None = None,
+    keep_optimiser: bool = False,
+    tensorboard: bool = False,
+    shard_model: bool = False,
+    events: TrainingEvents | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Train a new run, or continue an existing one where it stopped.
+
+    Args:
+        recipe: a name of `jtrans recipes`, a TOML file, or its sections as a mapping.
+        data: folder of the prepared corpus; by default the corpus of the existing run, otherwise
+            the recipe's corpus.
+        run: folder of the run; by default ``runs/RECIPE``.
+        set: settings to change, such as ``{"model.width": 256}``.
+        device: "auto", "cpu", "cuda" or "mps".
+        restart: start over, deleting the existing run.
+        initial: a run with the same vocabularies; a new run starts from its best weights.
+        keep_optimiser: also take the optimiser's moments from `initial`.
+        tensorboard: also write curves for TensorBoard, to the run's folder ``tensorboard``.
+        shard_model: with several processes, each holds only a shard of the weights.
+        events: receives training events.
+        should_stop: called after each update and during validation; True saves and stops.
+
+    Returns:
+        How training ended; its `run` is the folder that `load` takes.
+
+    Raises:
+        JtransError: settings or data that cannot be used, or work that failed.
+    """
+    from jtrans.runs import find_run
+    from jtrans.training.session import train as train_run
+
+    config = load_recipe(recipe, set)
+    folder = Path(run) if run else default_run(recipe)
+    return train_run(
+        config,
+        data=Path(data) if data else default_data(config, None if restart else folder),
+        run=folder,
+        device=device,
+        restart=restart,
+        initial=find_run(str(initial)) if initial else None,
+        keep_optimiser=keep_optimiser,
+        tensorboard=tensorboard,
+        shard_model=shard_model,
+        events=events,
+        should_stop=should_stop,
+    )
+
+
+def load_recipe(
+    recipe: str | Path | Mapping[str, Any] | Config, settings: Mapping[str, Any] | None = None
+) -> Config:
+    """Return the configuration of a recipe with some settings changed, given as for `train`."""
+    from jtrans.config import Config, build_config, load_config, set_values
+    from jtrans.models.zoo import system_configs
+
+    if isinstance(recipe, Config) and not settings:
+        return recipe
+    if isinstance(recipe, (str, Path)):
+        return load_config(str(recipe), system_configs(), options=settings)
+    values = recipe.model_dump() if isinstance(recipe, Config) else copy.deepcopy(dict(recipe))
+    set_values(values, (settings or {}).items(), "set")
+    return build_config(values, system_configs(), where="the recipe given")
+
+
+def default_data(config: Config, continued: Path | None = None) -> Path:
+    """Return the folder of the data that a run continues with, or of a recipe's prepared corpus.
+
+    Raises:
+        ConfigError: the recipe names no corpus.
+        CorpusError: the recipe names a catalogue corpus that has not been prepared yet.
+    """
+    from jtrans.runs import Run
+
+    if continued is not None and Run.exists(continued):
+        recorded = Run(continued).info.get("data")
+        if recorded and Path(recorded).is_dir():
+            return Path(recorded)
+    if config.data.corpus is None:
+        raise usage_error(
+            "the recipe names no corpus",
+            "--data DIR, a folder made by jtrans prepare",
+            where="--data",
+        )
+    from jtrans.corpora.catalogue.load import is_in_catalogue
+
+    folder = Path("data/prepared") / config.data.corpus
+    if not folder.exists() and is_in_catalogue(config.data.corpus):
+        raise CorpusError(
+            f"no prepared corpus in {folder}",
+            hint=f"jtrans prepare {config.data.corpus}; or name another folder: --data DIR",
+            kind="corpus.not-prepared",
+        )
+    return folder
+
+
+def default_run(recipe: object) -> Path:
+    """Return the default folder of a recipe's run.
+
+    Raises:
+        ConfigError: the recipe has no name.
+    """
+    from jtrans.runs import RUNS, Run
+
+    if not isinstance(recipe, (str, Path)):
+        raise usage_error(
+            "a recipe without a name needs a run folder", "run='runs/mine'", where="run"
+        )
+    path = Path(recipe)
+    if path.suffix != ".toml":
+        return RUNS / recipe
+    # the configuration file inside a run's folder means that run
+    return path.parent if Run.exists(path.parent) else RUNS / path.stem
