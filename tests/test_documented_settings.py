@@ -10,13 +10,9 @@ from typing import Any
 
 import pytest
 
-from jtrans.config.schema import (
-    ConfigSection,
-    DataConfig,
-    DecodingConfig,
-    NamedSection,
-    TrainingConfig,
-)
+from jtrans.config.schema import DataConfig, DecodingConfig
+from jtrans.config.section import ConfigSection, NamedSection
+from jtrans.config.training import TrainingConfig
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "training.md"
 SECTIONS: dict[str, type[ConfigSection]] = {

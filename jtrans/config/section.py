@@ -1,0 +1,73 @@
+"""Sections of the configuration: frozen classes with types, defaults and bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
+
+Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
+Count = Annotated[int, Field(gt=0)]
+Text = Annotated[str, Field(min_length=1)]
+
+
+class SettingError(ValueError):
+    """A setting that cannot work, with what to do about it: an option to paste."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class ConfigSection(BaseModel):
+    """A section of the configuration: frozen, and unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _check_truth_value(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        result = read(value)
+        if isinstance(value, bool) and type(result) in (int, float):  # pydantic makes them 1 and 0
+            raise ValueError(f"{str(value).lower()} is not a number")
+        return result
+
+
+class NamedSection(ConfigSection):
+    """A section whose `name` chooses between several sets of keys.
+
+    `OWN` has the defaults of the keys that belong to some names only. A key whose field defaults
+    to None is refused for all other names.
+    """
+
+    OWN: ClassVar[Mapping[str, Mapping[str, Any]]]
+    name: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        name = values.get("name", cls.model_fields["name"].default)
+        return {**cls.OWN.get(str(name), {}), **values}
+
+    @model_validator(mode="after")
+    def _check_keys(self) -> Self:
+        for key, field in type(self).model_fields.items():
+            names = [name for name, keys in self.OWN.items() if key in keys]
+            is_foreign = field.default is None and self.name not in names
+            if is_foreign and getattr(self, key) is not None:
+                section = type(self).__name__.removesuffix("Config").lower()
+                raise SettingError(
+                    f"{key} is a setting of {' and '.join(names)}, not of {self.name}",
+                    f"--set 'training.{section}={{name = \"{self.name}\"}}' has no other settings",
+                )
+        return self
