@@ -96,20 +96,20 @@ def _error_number(error: BaseException | None) -> int | None:
 
 
 @contextlib.contextmanager
-def whole_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
+def whole_file(path: Path, *, is_durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `path` that becomes `path` when the block succeeds.
 
-    A `durable` file is synced to disk first, so that it survives a power cut.
+    If it `is_durable`, it is synced to disk first, so that it survives a power cut.
     """
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
             yield temporary
-            if durable:
+            if is_durable:
                 _sync(temporary)
             temporary.replace(path)
-            if durable:
+            if is_durable:
                 _sync(path.parent)
             _log.info("wrote %s", path)
         finally:
@@ -117,7 +117,7 @@ def whole_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def whole_folder(path: Path, *, replace: bool = True) -> Iterator[Path]:
+def whole_folder(path: Path, *, replaces: bool = True) -> Iterator[Path]:
     """Yield a temporary folder beside `path` that becomes `path` when the block succeeds.
 
     Its files are synced to disk first, so that it survives a power cut. They get the permissions of
@@ -125,7 +125,7 @@ def whole_folder(path: Path, *, replace: bool = True) -> Iterator[Path]:
 
     Args:
         path: the final folder; an existing folder is replaced only when the block succeeds.
-        replace: whether a folder that is not empty may be replaced.
+        replaces: whether a folder that is not empty may be replaced.
 
     Raises:
         FileExistsError: the folder is not empty and must not be replaced.
@@ -145,7 +145,7 @@ def whole_folder(path: Path, *, replace: bool = True) -> Iterator[Path]:
                     _sync(Path(folder, name))
             with contextlib.suppress(OSError):
                 path.rmdir()  # empty
-            if path.exists() and not replace:
+            if path.exists() and not replaces:
                 raise FileExistsError(errno.EEXIST, "already exists", str(path))
             if path.exists():
                 old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent)) / "old"
@@ -196,9 +196,9 @@ def path_hint(path: Path) -> str:
     return f"check the path: {folder.absolute()} has no file with a similar name"
 
 
-def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
+def write_bytes(path: Path, data: bytes, *, is_durable: bool = True) -> None:
     """Write bytes, whole or not at all (see `whole_file`)."""
-    with whole_file(path, durable=durable) as temporary:
+    with whole_file(path, is_durable=is_durable) as temporary:
         temporary.write_bytes(data)
 
 
@@ -207,9 +207,9 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode("utf-8"))
 
 
-def write_lines(path: Path, lines: Iterable[str], *, durable: bool = True) -> None:
+def write_lines(path: Path, lines: Iterable[str], *, is_durable: bool = True) -> None:
     """Write lines, none containing a line feed, whole or not at all (see `whole_file`)."""
-    with whole_file(path, durable=durable) as temporary, temporary.open("wb") as handle:
+    with whole_file(path, is_durable=is_durable) as temporary, temporary.open("wb") as handle:
         for block in _line_blocks(lines):
             handle.write(block)
 

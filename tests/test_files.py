@@ -123,11 +123,11 @@ def test_digests_of_lines_text_and_file_agree(tmp_path: Path) -> None:
 
 def test_a_folder_that_must_not_be_replaced_stays(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with whole_folder(tmp_path / "empty", replace=False) as folder:
+    with whole_folder(tmp_path / "empty", replaces=False) as folder:
         (folder / "new").touch()
     with (
         pytest.raises(JtransError),
-        whole_folder(tmp_path / "empty", replace=False) as folder,
+        whole_folder(tmp_path / "empty", replaces=False) as folder,
     ):
         (folder / "newer").touch()
     assert [path.name for path in (tmp_path / "empty").iterdir()] == ["new"]

@@ -506,7 +506,7 @@ def test_a_run_created_by_another_process_meanwhile_stays(
         Run.create(run.folder, config, pipeline, {"seed": 2})
     assert caught.value.kind == "run.locked"
     assert Run.open(run.folder).info["seed"] == 1
-    assert Run.create(run.folder, config, pipeline, {"seed": 2}, replace=True).info["seed"] == 2
+    assert Run.create(run.folder, config, pipeline, {"seed": 2}, replaces=True).info["seed"] == 2
 
 
 def test_a_run_created_through_a_link_is_at_its_target(

@@ -121,15 +121,15 @@ def is_plain(stream: Any) -> bool:
     )
 
 
-def rich_console(*, stderr: bool = False) -> Console:
+def rich_console(*, is_stderr: bool = False) -> Console:
     """Return a Rich console for stdout or stderr that respects plain mode."""
     from rich.console import Console
 
-    stream = sys.stderr if stderr else sys.stdout
+    stream = sys.stderr if is_stderr else sys.stdout
     plain = is_plain(stream)
     return Console(
         file=stream,
-        stderr=stderr,
+        stderr=is_stderr,
         no_color=plain,
         force_terminal=None if not plain else False,
         highlight=False,
@@ -309,7 +309,7 @@ def _live_bar(unit: str, *, is_open: bool) -> RichProgress:
         if is_open
         else [progress.TimeRemainingColumn(), progress.TextColumn("left")]
     )
-    console = rich_console(stderr=True)
+    console = rich_console(is_stderr=True)
     room = console.width - _FIGURES_WIDTH  # long names are cut, numbers never
     name = Column(overflow="ellipsis", no_wrap=True, max_width=max(room, 12))
     return progress.Progress(

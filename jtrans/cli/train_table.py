@@ -147,7 +147,7 @@ class TrainTable(TrainingEvents):
         elif samples and not self._is_plain:
             first = samples[0]
             text = f"{'':8}{first.hypothesis}  (reference: {first.reference})"
-            self._line(text, "dim", crop=True)
+            self._line(text, "dim", is_cropped=True)
 
     def close(self) -> None:
         """Remove the bar."""
@@ -155,17 +155,17 @@ class TrainTable(TrainingEvents):
             self._bar.stop()
             self._bar = None
 
-    def _line(self, text: str, style: str, *, crop: bool = False) -> None:
+    def _line(self, text: str, style: str, *, is_cropped: bool = False) -> None:
         if self._is_quiet:
             return
         if self._is_plain:
             console.talk(text)
             return
-        shown = console.rich_console(stderr=True) if self._bar is None else self._bar.console
+        shown = console.rich_console(is_stderr=True) if self._bar is None else self._bar.console
         # brackets are no markup here: sentences may hold them
-        overflow: Literal["ellipsis", "fold"] = "ellipsis" if crop else "fold"
+        overflow: Literal["ellipsis", "fold"] = "ellipsis" if is_cropped else "fold"
         shown.print(
-            console.visible(text), style=style, markup=False, overflow=overflow, no_wrap=crop
+            console.visible(text), style=style, markup=False, overflow=overflow, no_wrap=is_cropped
         )
 
     def _draw(self, text: str, share: float | None) -> None:
@@ -223,7 +223,7 @@ def _make_bar() -> Progress:
     return Progress(
         BarColumn(bar_width=24),
         TextColumn("{task.description}"),
-        console=console.rich_console(stderr=True),
+        console=console.rich_console(is_stderr=True),
         transient=True,
         auto_refresh=False,  # a drawing thread would compete with training
     )

@@ -93,12 +93,12 @@ class Entry(ConfigSection):
     hold_out: dict[str, Count] = Field(default_factory=dict)
     # overrides of `options` for text given as train, valid and test files
     ready_options: Options = Field(default_factory=dict)
-    swapped: bool = False  # whether source and target are swapped, relative to the TOML file
+    is_swapped: bool = False  # whether source and target are swapped, relative to the TOML file
 
     @property
     def folder(self) -> str:
         """The name of the folder its downloads are in: the same for both directions."""
-        return swap_name(self.name) if self.swapped else self.name
+        return swap_name(self.name) if self.is_swapped else self.name
 
     @property
     def size(self) -> int:

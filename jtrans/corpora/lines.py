@@ -78,23 +78,23 @@ class LineFile(_Lines):
 
     Args:
         path: the file.
-        skip_bad: whether lines that are not text are noted instead of refused, for the caller to
+        skips_bad: whether lines that are not text are noted instead of refused, for the caller to
             leave them out.
 
     Attributes:
         path: the file.
         oddities: the number of other separators inside lines, by name.
-        bad: the positions of lines that are not text, and why; filled only if `skip_bad`.
+        bad: the positions of lines that are not text, and why; filled only if `skips_bad`.
 
     Raises:
         CorpusError: the file is missing, a folder, not readable, damaged or not UTF-8 text.
     """
 
-    def __init__(self, path: Path, *, skip_bad: bool = False) -> None:
+    def __init__(self, path: Path, *, skips_bad: bool = False) -> None:
         self.path = path
         self.oddities: Counter[str] = Counter()
         self.bad: dict[int, str] = {}
-        self._skip_bad = skip_bad
+        self._skips_bad = skips_bad
         self._data = _map(path)
         self._ends = self._scan()
         self._begin = len(codecs.BOM_UTF8) if self._data[:3] == codecs.BOM_UTF8 else 0
@@ -131,7 +131,7 @@ class LineFile(_Lines):
         ends = [np.empty(0, np.int64)]
         while position < size:
             chunk = self._data[position : self._chunk_end(position, size)]
-            if not self._skip_bad:
+            if not self._skips_bad:
                 _check_text(path, chunk, lines)
             elif not _is_text(chunk):
                 self._note_bad(chunk, lines)

@@ -48,7 +48,7 @@ class OwnFiles:
     # a single one becomes the split "test"; several are named after their files
     test: Sequence[str] = ()
     valid_size: int | None = None  # see `Corpus`
-    skip_bad: bool = False  # whether bad lines are left out, with their partners, and counted
+    skips_bad: bool = False  # whether bad lines are left out, with their partners, and counted
 
     def read(self, name: str, languages: tuple[str, str]) -> Corpus:
         """Read all files as the corpus `name`.
@@ -67,8 +67,8 @@ class OwnFiles:
     def _text(
         self, prefix: str, languages: tuple[str, str], *, with_references: bool = False
     ) -> ParallelText:
-        skip_bad = self.skip_bad
-        return read_text(prefix, languages, with_references=with_references, skip_bad=skip_bad)
+        skips_bad = self.skips_bad
+        return read_text(prefix, languages, with_references=with_references, skips_bad=skips_bad)
 
 
 def _join_valid(parts: Sequence[ParallelText]) -> ParallelText:
@@ -91,7 +91,7 @@ def read_text(
     languages: tuple[str, str],
     *,
     with_references: bool = False,
-    skip_bad: bool = False,
+    skips_bad: bool = False,
 ) -> ParallelText:
     """Read PREFIX.de and PREFIX.en (see `read_pair`), or a file in one of the `FORMATS`.
 
@@ -101,12 +101,12 @@ def read_text(
     ending, path = Path(without_packing(prefix)).suffix, Path(prefix)
     try:
         if ending in LINE_FORMATS and path.exists():
-            return LINE_FORMATS[ending](path, languages, skip_bad=skip_bad)
+            return LINE_FORMATS[ending](path, languages, skips_bad=skips_bad)
         if ending in FORMATS and path.exists():
             return FORMATS[ending](path, languages)
-        return read_pair(prefix, languages, with_references=with_references, skip_bad=skip_bad)
+        return read_pair(prefix, languages, with_references=with_references, skips_bad=skips_bad)
     except CorpusError as error:
-        if error.kind in LINE_ERRORS and not skip_bad:
+        if error.kind in LINE_ERRORS and not skips_bad:
             error.hint = f"{error.hint}; or leave such lines out: --skip-bad-lines"
         raise
 

@@ -306,8 +306,8 @@ class DecodingChoices:
         batch_tokens: source tokens in a batch.
         search: `SearchOptions` by name that override those of the run; None leaves the run's.
         extras: sampling, minimum Bayes risk, word alignments.
-        scores: whether scores and log-probabilities of tokens are needed; an engine that gets them
-            by a second pass may leave them out.
+        needs_scores: whether scores and log-probabilities of tokens are needed; an engine that
+            gets them by a second pass may leave them out.
     """
 
     checkpoint: str = "best"
@@ -316,7 +316,7 @@ class DecodingChoices:
     batch_tokens: int | None = None
     search: Mapping[str, Any] = field(default_factory=dict)
     extras: TranslationExtras = field(default_factory=TranslationExtras)
-    scores: bool = True
+    needs_scores: bool = True
 
     def search_options(self, run: Translatable) -> SearchOptions:
         """Return the search options for a run."""

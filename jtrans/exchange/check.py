@@ -69,7 +69,7 @@ def _open_ctranslate2(run: Run, export: Export, decoding: DecodingChoices) -> _T
     chosen = replace(decoding, checkpoint="best")
     return _Translators(
         Translator.load([run], replace(decoding, precision="fp32")),
-        CTranslate2Translator.open(export, replace(chosen, scores=False)),
+        CTranslate2Translator.open(export, replace(chosen, needs_scores=False)),
         f"ctranslate2 {export.facts['weights']}",
         CTranslate2Translator.open(export, chosen),
     )

@@ -101,7 +101,7 @@ def count_types(
     truecasers = pipeline.source.truecaser, pipeline.target.truecaser
     casing = () if truecasers == (None, None) else _casing_files(preparation)
     for path, truecaser in zip(casing, truecasers, strict=False):
-        write_lines(path, truecaser.small if truecaser else [], durable=False)
+        write_lines(path, truecaser.small if truecaser else [], is_durable=False)
     counts = _count_words(preparation, parts, casing)
     _keep(preparation, counts)
     return len(counts[0]), len(counts[1])
@@ -125,7 +125,7 @@ def _learn_truecasers(preparation: Preparation, parts: Sequence[ShardPart]) -> t
     if not is_done(marker):
         counts = _sum_counts(preparation, "Learning case", _count_inner, parts)
         for path, count in zip(paths, counts, strict=True):
-            write_lines(path, Truecaser.learn(count).small, durable=False)
+            write_lines(path, Truecaser.learn(count).small, is_durable=False)
         mark_done(marker, paths)
     return paths
 
@@ -205,7 +205,7 @@ def _learn_codes(preparation: Preparation, name: str, counts: Sequence[Counter[s
     if not is_done(marker):
         preparation.progress.advance("Learning BPE", 0)
         text = bpe.learn(counts, options.bpe_merges, min_frequency=options.bpe_min_frequency)
-        write_bytes(path, text.encode("utf-8"), durable=False)
+        write_bytes(path, text.encode("utf-8"), is_durable=False)
         mark_done(marker, [path])
     return path.read_bytes().decode("utf-8")
 

@@ -51,12 +51,12 @@ class MergedPart:
     pairs: ParallelIds
     mask: NDArray[np.bool_]
 
-    def slices(self, store: IdStore, *, dropped: bool = False) -> Iterator[NDArray[Any]]:
+    def slices(self, store: IdStore, *, is_dropped: bool = False) -> Iterator[NDArray[Any]]:
         """Yield the ids, or labels, of the pairs that stay (or do not), a slice at a time."""
         flat, offsets = store.flat
         for start in range(0, len(store), SLICE):
             bounds = offsets[start : start + SLICE + 1]
-            chosen = self.mask[start : start + SLICE] != dropped
+            chosen = self.mask[start : start + SLICE] != is_dropped
             yield flat[bounds[0] : bounds[-1]][np.repeat(chosen, np.diff(bounds))]
 
     def store(self, side: Side) -> IdStore:
@@ -255,7 +255,7 @@ def _write_gold(folder: Path, parts: Sequence[MergedPart], progress: Progress) -
                 for line, stays in zip(LineFile(path), part.mask, strict=True)
                 if stays
             )
-            write_lines(folder / f"train.{ending}", lines, durable=False)
+            write_lines(folder / f"train.{ending}", lines, is_durable=False)
         elif present:
             progress.warn(f"train.{ending} left out: not all parts have it")
 
@@ -272,7 +272,7 @@ def _write_word_counts(folder: Path, parts: Sequence[MergedPart], progress: Prog
             total.update(counts)
             # duplicates have no unknown pieces: their words can be read from their ids
             text: TextSide = getattr(part.corpus.pipeline, side)
-            for ids in part.slices(part.store(side), dropped=True):
+            for ids in part.slices(part.store(side), is_dropped=True):
                 for sentence in np.split(ids, np.flatnonzero(ids == EOS) + 1)[:-1]:
                     total.subtract(text.words(sentence))
     for side, total in totals.items():
@@ -296,7 +296,7 @@ def _statistics(parts: Sequence[MergedPart]) -> Statistics:
             train.unknown[side] += sum(int((ids == UNK).sum()) for ids in part.slices(store))
             train.words[side] += part.corpus.info["splits"]["train"]["words"][side]
             # duplicates have no unknown pieces: their words can be counted by their last pieces
-            dropped = part.slices(store, dropped=True)
+            dropped = part.slices(store, is_dropped=True)
             train.words[side] -= sum(int(is_end[ids].sum()) for ids in dropped)
     train.joint = int((side_lengths[0] * side_lengths[1]).sum())
     if parts[0].corpus.label_names:

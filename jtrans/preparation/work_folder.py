@@ -101,7 +101,7 @@ class WorkFolder:
             self._restore()
             for path in self.folder.iterdir():
                 _remove(path)
-            write_bytes(key, self.key.encode("utf-8"), durable=False)
+            write_bytes(key, self.key.encode("utf-8"), is_durable=False)
         if self.result.exists() and not _is_whole(self.result):
             _remove(self.result)
         if not self.result.exists():
@@ -158,7 +158,7 @@ def mark_done(marker: Path, files: Iterable[Path], record: Any = None) -> None:
     """Write the marker of a finished step, with the digests of its files beside it."""
     digests = {path.name: file_digest(path) for path in files}
     text = json.dumps({"files": digests, "record": record})
-    write_bytes(marker, text.encode("ascii"), durable=False)
+    write_bytes(marker, text.encode("ascii"), is_durable=False)
 
 
 def is_done(marker: Path) -> bool:
@@ -180,7 +180,7 @@ def write_array(path: Path, array: NDArray[Any]) -> None:
     # np.save to a file would raise an error without errno when the disk is full
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
-    write_bytes(path, buffer.getvalue(), durable=False)
+    write_bytes(path, buffer.getvalue(), is_durable=False)
 
 
 def _is_whole(result: Path) -> bool:

@@ -37,7 +37,7 @@ class Run(CheckpointFolder, EventLog):
         pipeline: TextPipeline,
         info: Mapping[str, Any],
         *,
-        replace: bool = False,
+        replaces: bool = False,
     ) -> Run:
         """Write the folder of a new run, whole or not at all.
 
@@ -46,20 +46,20 @@ class Run(CheckpointFolder, EventLog):
             config: the resolved configuration.
             pipeline: the text pipeline of the prepared corpus.
             info: further entries of run.json.
-            replace: whether to replace an existing run, whose lock the caller holds.
+            replaces: whether to replace an existing run, whose lock the caller holds.
 
         Raises:
             JtransError: another process has just created the run, or its name is not UTF-8.
         """
         _check_name(folder)
         try:
-            with whole_folder(Path(os.path.realpath(folder)), replace=replace) as temporary:
+            with whole_folder(Path(os.path.realpath(folder)), replaces=replaces) as temporary:
                 write_text(temporary / "config.toml", config.to_toml())
                 pipeline.save(temporary / "pipeline.json")
                 write_json(temporary / "run.json", {"format": FORMAT, **info})
                 (temporary / "checkpoints").mkdir()
         except (JtransError, OSError) as error:
-            if replace or not cls.exists(folder):
+            if replaces or not cls.exists(folder):
                 raise
             raise JtransError(
                 "another process has just created the run",

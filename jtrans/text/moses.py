@@ -29,12 +29,12 @@ class CachedMoses:
 
     Args:
         language: ISO code; an unknown language gets the English abbreviations.
-        escape: whether special characters become HTML entities.
+        escapes: whether special characters become HTML entities.
         splits_last_stop: whether a full stop at the end of a line is always a word of its own, as
             in tokenizer.perl; False gives the same words as sacremoses.
     """
 
-    def __init__(self, language: str, *, escape: bool, splits_last_stop: bool) -> None:
+    def __init__(self, language: str, *, escapes: bool, splits_last_stop: bool) -> None:
         from sacremoses import MosesTokenizer
 
         self._library: Any = MosesTokenizer(language)
@@ -43,7 +43,7 @@ class CachedMoses:
         self._prefixes = frozenset(
             [*self._library.NONBREAKING_PREFIXES, *self._library.NUMERIC_ONLY_PREFIXES]
         )
-        self._escape = escape
+        self._escapes = escapes
         self._splits_last_stop = splits_last_stop
         # the results of words inside a line without a final full stop, and of others by context
         self._inside: dict[str, list[str]] = {}
@@ -115,5 +115,5 @@ class CachedMoses:
         return _DIGIT if part[0] in "0123456789" else _OTHER
 
     def _tokenize(self, text: str) -> list[str]:
-        words: list[str] = self._library.tokenize(text, escape=self._escape)
+        words: list[str] = self._library.tokenize(text, escape=self._escapes)
         return words

@@ -77,7 +77,7 @@ class Moses(Segmenter):
         if not protect:  # as in pipelines without protected strings, where "deu" is not "de"
             self.language = re.split("[-_]", language.lower())[0]
         self._tokenizer = CachedMoses(
-            self.language, escape=self._is_exact, splits_last_stop=self._is_exact
+            self.language, escapes=self._is_exact, splits_last_stop=self._is_exact
         )
         self._detokenizer: Any = MosesDetokenizer(self.language)
         self._repairs = Repairs(self.language)

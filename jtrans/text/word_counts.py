@@ -26,7 +26,7 @@ def write_word_counts(path: Path, counts: Mapping[str, int]) -> None:
     words.sort(key=counts.__getitem__, reverse=True)  # stable: ties stay in order of text
     content = {"format": FORMAT, "words": words, "counts": [counts[word] for word in words]}
     data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
-    write_bytes(path, gzip.compress(data, LEVEL, mtime=0), durable=False)
+    write_bytes(path, gzip.compress(data, LEVEL, mtime=0), is_durable=False)
 
 
 def read_word_counts(path: Path) -> Counter[str] | None:

@@ -185,7 +185,7 @@ class _Session:
             info = _run_info(self.corpus, trainer.model, initial, copied)
             info[LARGEST] = trainer.plan.largest
             pipeline, is_replaced = self.corpus.pipeline, existing is not None
-            Run.create(self.run, plan.config, pipeline, info, replace=is_replaced)
+            Run.create(self.run, plan.config, pipeline, info, replaces=is_replaced)
 
     def _start(
         self,

@@ -43,7 +43,7 @@ def captured(scale: Scale) -> list[Row]:
 def _compare(system: str, precision: str, scale: Scale) -> Iterator[Row]:
     length = 4 if scale.is_tiny else 25
     model = make_model(system, scale.widths[0], scale).eval()
-    plain = prepared(model, precision, graphs=False)
+    plain = prepared(model, precision, with_graphs=False)
     graphed = _with_graphs(model, plain, precision)
     for size in (1, 2) if scale.is_tiny else (1, 16, 64):
         batch = fixed_batch(length, length, size * length * length, scale)

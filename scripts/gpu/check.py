@@ -95,7 +95,7 @@ def run(device: torch.device, chosen: argparse.Namespace) -> Row:
     }
     result["parts"] = {}
     beginning = time.perf_counter()
-    scale = Scale.of(device, quick=chosen.quick, tiny=chosen.tiny)
+    scale = Scale.of(device, is_quick=chosen.quick, is_tiny=chosen.tiny)
     for title, part in sections(scale).items():
         if chosen.only is not None and chosen.only not in title:
             continue

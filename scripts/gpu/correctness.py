@@ -166,7 +166,7 @@ def check_compiled(scale: Scale) -> list[Row]:
         model = make_model("reformer-base", width, scale, dropout=0.0)
         compiled = compile_layers(copy.deepcopy(model), scale)
         batches = [_batch_of(S, T, scale) for S, T in ((9, 7), (20, 24), (33, 35), (12, 11))]
-        with kernels(on=use_kernels):
+        with kernels(is_on=use_kernels):
             step = functools.partial(_results, precision="fp32")
             error = max(
                 distance(step(compiled, batch)["gradients"], step(model, batch)["gradients"])

@@ -94,10 +94,10 @@ def real_positions(batch: Batch) -> int:
 
 
 @contextlib.contextmanager
-def kernels(*, on: bool) -> Iterator[None]:
+def kernels(*, is_on: bool) -> Iterator[None]:
     """Let attention use the Triton kernels wherever they can run, or nowhere."""
     before = operator.HAS_TRITON
-    operator.HAS_TRITON = before and on
+    operator.HAS_TRITON = before and is_on
     try:
         yield
     finally:

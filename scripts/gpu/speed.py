@@ -51,13 +51,13 @@ def update(model: TranslationModel, optimiser: torch.optim.Optimizer, batch: Bat
 
 
 def training_work(
-    model: TranslationModel, batches: list[Batch], amount: float, *, on: bool
+    model: TranslationModel, batches: list[Batch], amount: float, *, is_on: bool
 ) -> Work:
     """Return updates on all `batches`, which hold `amount` positions."""
     optimiser = torch.optim.AdamW(model.train().parameters(), lr=1e-4, fused=True)
 
     def work(_: int) -> float:
-        with kernels(on=on):
+        with kernels(is_on=is_on):
             for batch in batches:
                 update(model, optimiser, batch)
         return amount
@@ -126,8 +126,8 @@ def _our_variants(
     for on in (True,) if scale.is_tiny else (False, True):
         name = "kernels" if on else "SDPA"
         compiled = compile_layers(make(), scale)
-        variants[f"eager, {name}"] = training_work(make(), batches, amount, on=on)
-        variants[f"compiled, {name}"] = training_work(compiled, batches, amount, on=on)
+        variants[f"eager, {name}"] = training_work(make(), batches, amount, is_on=on)
+        variants[f"compiled, {name}"] = training_work(compiled, batches, amount, is_on=on)
     return variants
 
 
@@ -143,8 +143,8 @@ def plain_training(scale: Scale, rates: Row) -> list[Row]:
     model = make_model("transformer", scale.widths[0], scale)
     per_token = sum(model_flops(model, batch) for batch in batches) / tokens
     variants = {
-        "eager, SDPA": training_work(model, batches, tokens, on=False),
-        "eager, kernels": training_work(model, batches, tokens, on=True),
+        "eager, SDPA": training_work(model, batches, tokens, is_on=False),
+        "eager, kernels": training_work(model, batches, tokens, is_on=True),
     }
     return [
         {**row, "of peak": row["tokens/s"] * per_token / rates["matmul_flops"]}
@@ -161,7 +161,7 @@ def scaling(scale: Scale) -> list[Row]:
             compile_layers(model, scale)
         for length in (4, 6) if scale.is_tiny else (12, 25, 50, 100):
             batch = fixed_batch(length, length, scale.positions, scale)
-            work = training_work(model, [batch], float(real_positions(batch)), on=True)
+            work = training_work(model, [batch], float(real_positions(batch)), is_on=True)
             (row,) = in_turns({"kernels": work}, scale, "positions")
             rows.append({"E": width, "S = T": length, "positions/s": row["positions/s"]})
         release(scale)
@@ -184,7 +184,7 @@ def memory(scale: Scale) -> list[Row]:
             peaks = []
             for size in (scale.positions // 2, scale.positions):
                 batch = fixed_batch(25, 25, size, scale)
-                work = training_work(model, [batch], 1.0, on=on)
+                work = training_work(model, [batch], 1.0, is_on=on)
                 work(0)
                 release(scale)
                 work(1)
@@ -209,7 +209,7 @@ def decoding(scale: Scale) -> list[Row]:
                 for system in ("transformer", "reformer-base", "reformer-fast")
             }
             variants["transformer, no graphs"] = _decoding_work(
-                "transformer", batch, options, scale, graphs=False
+                "transformer", batch, options, scale, with_graphs=False
             )
             for row in in_turns(variants, scale, "sentences"):
                 step = 1e3 * size / row["sentences/s"] / length
@@ -218,10 +218,10 @@ def decoding(scale: Scale) -> list[Row]:
 
 
 def _decoding_work(
-    system: str, batch: Batch, options: SearchOptions, scale: Scale, *, graphs: bool = True
+    system: str, batch: Batch, options: SearchOptions, scale: Scale, *, with_graphs: bool = True
 ) -> Work:
     model = make_model(system, scale.widths[0], scale).eval()
-    form = prepared(model, PRECISION, graphs=graphs)
+    form = prepared(model, PRECISION, with_graphs=with_graphs)
 
     def work(_: int) -> float:
         with torch.inference_mode():

@@ -39,11 +39,11 @@ class Scale:
     batches: int
 
     @classmethod
-    def of(cls, device: torch.device, *, quick: bool, tiny: bool = False) -> Scale:
+    def of(cls, device: torch.device, *, is_quick: bool, is_tiny: bool = False) -> Scale:
         """Return the amount of work for a device."""
-        if tiny or device.type != "cuda":
+        if is_tiny or device.type != "cuda":
             return cls(device, True, (32,), 1, 64, 400, 2, 1)
-        if quick:
+        if is_quick:
             return cls(device, False, (256,), 7, 6632, 65_536, 3, 5)
         return cls(device, False, (256, 512), 7, 6632, 65_536, 5, 10)
 

@@ -43,7 +43,7 @@ def test_translations_that_look_like_numbers_are_text() -> None:
 
 def test_translations_have_lines_of_their_own_on_a_terminal(terminal: Terminal) -> None:
     with contextlib.redirect_stdout(terminal):
-        print_item(SENTENCES, first=True)
+        print_item(SENTENCES, is_first=True)
     lines = [
         line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()).splitlines()
     ]
@@ -53,7 +53,7 @@ def test_translations_have_lines_of_their_own_on_a_terminal(terminal: Terminal) 
 
 
 def test_translations_are_left_aligned_in_plain_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    print_item(SENTENCES, first=True)
+    print_item(SENTENCES, is_first=True)
     header, first, second = capsys.readouterr().out.splitlines()[1:]
     assert header.index("two") == first.index("- 3") == second.index("-4")
 

@@ -91,7 +91,7 @@ def tokenizer(language: str, escape: bool, *, splits_last_stop: bool = False) ->
     """One for all examples: what was remembered must not change what comes later."""
     key = (language, escape, splits_last_stop)
     if key not in KNOWN:
-        KNOWN[key] = CachedMoses(language, escape=escape, splits_last_stop=splits_last_stop)
+        KNOWN[key] = CachedMoses(language, escapes=escape, splits_last_stop=splits_last_stop)
     return KNOWN[key]
 
 

@@ -134,19 +134,21 @@ def _colour(index: int) -> str:
 def draw(figure: Figure) -> str:
     """Return a figure as SVG, wide and narrow."""
     plot = _dots if figure.kind == "bars" else _bins
-    return plot(figure, False) + plot(figure, True)
+    return plot(figure, is_narrow=False) + plot(figure, is_narrow=True)
 
 
 def draw_curves(curves: Sequence[Curve], x_label: str, y_label: str, title: str) -> str:
     """Return lines over numbers as SVG, wide and narrow; empty without any point."""
     if not any(curve.points for curve in curves):
         return ""
-    return "".join(_curves(curves, x_label, y_label, title, narrow) for narrow in (False, True))
+    return "".join(
+        _curves(curves, x_label, y_label, title, is_narrow=is_narrow) for is_narrow in (False, True)
+    )
 
 
-def _bins(figure: Figure, narrow: bool) -> str:
+def _bins(figure: Figure, *, is_narrow: bool) -> str:
     """Draw a line per system over ordered bins, with intervals and items per bin."""
-    canvas = _canvas(figure.series, narrow, extremes(figure))
+    canvas = _canvas(figure.series, extremes(figure), is_narrow=is_narrow)
     slot = (canvas.right - canvas.left) / len(figure.bins)
     y = _vertical(canvas, extremes(figure), figure.y_label)
     centre = [canvas.left + slot * (place + 0.5) for place in range(len(figure.bins))]
@@ -161,7 +163,7 @@ def _bins(figure: Figure, narrow: bool) -> str:
         x, room = (centre[first] + centre[last]) / 2, slot * (last - first + 1)
         is_turned = room < text_width(NO_DATA) + SPACE
         height = (canvas.top + canvas.base) / 2
-        if first and last == len(centre) - 1 and not (narrow or is_turned):
+        if first and last == len(centre) - 1 and not (is_narrow or is_turned):
             # beside the last points, over the empty bins
             names = centre[first - 1] + shift * dodge, canvas.base - LINE - SPACE
             height = canvas.base - 4
@@ -204,22 +206,22 @@ def _series(
     return end
 
 
-def _dots(figure: Figure, narrow: bool) -> str:
+def _dots(figure: Figure, *, is_narrow: bool) -> str:
     """Draw one number per system as a point on its own row, with its interval."""
-    names = fitted_names([s.system for s in figure.series], NARROW - 8 if narrow else NAME_WIDTH)
-    beside = 16.0 if narrow else 22 + max(text_width(name, bold=True) for name in names)
-    row = ROW + (16 if narrow else 0)
+    names = fitted_names([s.system for s in figure.series], NARROW - 8 if is_narrow else NAME_WIDTH)
+    beside = 16.0 if is_narrow else 22 + max(text_width(name, is_bold=True) for name in names)
+    row = ROW + (16 if is_narrow else 0)
     base = 8 + row * len(figure.series)
-    canvas = _Canvas(narrow, base, beside, (NARROW if narrow else WIDE) - 90, 8, base)
+    canvas = _Canvas(is_narrow, base, beside, (NARROW if is_narrow else WIDE) - 90, 8, base)
     x = _horizontal(canvas, extremes(figure), has_grid=True)
     if figure.baseline is not None:
         canvas.line(x(figure.baseline), canvas.top, x(figure.baseline), base, "baseline")
     few = few_note(figure)
     canvas.caption(f"{figure.y_label}; {few}" if few else figure.y_label)
     for order, (name, series) in enumerate(zip(names, figure.series, strict=True)):
-        height = canvas.top + row * (order + 0.5) + (8 if narrow else 0)
+        height = canvas.top + row * (order + 0.5) + (8 if is_narrow else 0)
         kind = _colour(series.index)
-        if narrow:
+        if is_narrow:
             canvas.text(4, height - 14, name, f"name {kind}")
         else:
             canvas.text(beside - 12, height + 4, name, f"name {kind}", "end")
@@ -233,10 +235,12 @@ def _dots(figure: Figure, narrow: bool) -> str:
     return canvas.svg(figure.title)
 
 
-def _curves(curves: Sequence[Curve], x_label: str, y_label: str, title: str, narrow: bool) -> str:
+def _curves(
+    curves: Sequence[Curve], x_label: str, y_label: str, title: str, *, is_narrow: bool
+) -> str:
     updates, values = zip(*(point for curve in curves for point in curve.points), strict=True)
     ends_of_values = min(values), max(values)
-    canvas = _canvas(curves, narrow, ends_of_values)
+    canvas = _canvas(curves, ends_of_values, is_narrow=is_narrow)
     y = _vertical(canvas, ends_of_values, y_label)
     x = _horizontal(canvas, (0.0, max(updates)))
     canvas.caption(x_label)
@@ -252,15 +256,17 @@ def _curves(curves: Sequence[Curve], x_label: str, y_label: str, title: str, nar
     return canvas.svg(title)
 
 
-def _canvas(systems: Sequence[Series | Curve], narrow: bool, ends: tuple[float, float]) -> _Canvas:
+def _canvas(
+    systems: Sequence[Series | Curve], ends: tuple[float, float], *, is_narrow: bool
+) -> _Canvas:
     """Return a canvas with room for the labels of the y axis and, if wide, for names beside it."""
     left = 14 + max(map(text_width, tick_labels(ticks(*ends))))
-    if narrow:
-        return _Canvas(narrow, 190, max(44, left), NARROW - 16, 26, 190)
+    if is_narrow:
+        return _Canvas(is_narrow, 190, max(44, left), NARROW - 16, 26, 190)
     names = fitted_names([system.system for system in systems], NAME_WIDTH)
-    beside = 20 + max(text_width(name, bold=True) for name in names)
+    beside = 20 + max(text_width(name, is_bold=True) for name in names)
     base = max(230, 26 + NAME_GAP * (len(systems) + 1))
-    return _Canvas(narrow, base, max(52, left), WIDE - beside, 26, base)
+    return _Canvas(is_narrow, base, max(52, left), WIDE - beside, 26, base)
 
 
 def _horizontal(canvas: _Canvas, ends: tuple[float, float], *, has_grid: bool = False) -> Scale:

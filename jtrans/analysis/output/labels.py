@@ -16,9 +16,9 @@ SLIM_LETTERS, BROAD_LETTERS = frozenset("fijlrtI .,:;'!|()[]-/"), frozenset("mwM
 BOLD = 1.12  # times as wide as the regular weight
 
 
-def text_width(text: str, size: float = 12.0, *, bold: bool = False) -> float:
+def text_width(text: str, size: float = 12.0, *, is_bold: bool = False) -> float:
     """Return an upper estimate of the width of a text, in the unit of the font size."""
-    return sum(map(_share, text)) * size * (BOLD if bold else 1.0)
+    return sum(map(_share, text)) * size * (BOLD if is_bold else 1.0)
 
 
 def _share(character: str) -> float:
@@ -56,10 +56,10 @@ def isolated(text: str) -> str:
     return f"\u2068{text}\u2069"
 
 
-def fit(text: str, width: float, size: float = 12.0, *, bold: bool = False) -> str:
+def fit(text: str, width: float, size: float = 12.0, *, is_bold: bool = False) -> str:
     """Cut a text in the middle until it is at most `width` wide."""
     most = min(len(text), max(3, int(width / (SLIM * size))))  # no need to measure all of it
-    while most > 3 and text_width(shorten(text, most), size, bold=bold) > width:
+    while most > 3 and text_width(shorten(text, most), size, is_bold=is_bold) > width:
         most -= 1
     return shorten(text, most)
 
@@ -85,10 +85,10 @@ def fitted_names(names: Sequence[str], width: float, size: float = 12.0) -> list
 
     If a name does not fit, all lose their seeds, unless only the seeds tell systems apart.
     """
-    if any(text_width(name, size, bold=True) > width for name in names):
+    if any(text_width(name, size, is_bold=True) > width for name in names):
         bare = [name.rpartition(" (seeds ")[0] or name for name in names]
         names = bare if len(set(bare)) == len(set(names)) else names
-    return [fit(name, width, size, bold=True) for name in short_names(names)]
+    return [fit(name, width, size, is_bold=True) for name in short_names(names)]
 
 
 def _shared(names: Sequence[str]) -> int:

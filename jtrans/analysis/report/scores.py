@@ -86,7 +86,7 @@ def report_scores(study: Study, progress: Progress) -> ReportScores:
     first = study.with_model[0].run_members[0]
     cached = first.cached(
         "scores-and-comparisons",
-        all_references=True,
+        with_all_references=True,
         systems=translations,
         lowercase=study.lowercase,
         versions=[__version__, version("sacrebleu"), tokenizer_name(study.target_language)],

@@ -161,13 +161,13 @@ class Member:
         return self.translator.models[0]
 
     def cached(
-        self, measurement: str, *, all_references: bool = False, **options: Any
+        self, measurement: str, *, with_all_references: bool = False, **options: Any
     ) -> CachedResult:
         """Return the entry of a measurement on this split in the run's result cache.
 
         The result depends on the first reference or on all, and on the `options`.
         """
-        references = self.text.references if all_references else [self.text.reference_lines]
+        references = self.text.references if with_all_references else [self.text.reference_lines]
         return cached_measurement(
             self.run,
             self.checkpoint,

@@ -67,7 +67,7 @@ def layers(
             }
         )
         return
-    print_item(items[0], first=True)
+    print_item(items[0], is_first=True)
     console.say("Written", f"{len(files)} files in {folder}")
     names = [run.folder.as_posix() for run in opened]
     names += [] if checkpoint == CHECKPOINT.default else ["--checkpoint", checkpoint]

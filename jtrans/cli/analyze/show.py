@@ -57,18 +57,18 @@ def show(
         )
         return
     for number, item in enumerate(items):
-        print_item(item, first=number == 0)
+        print_item(item, is_first=number == 0)
     console.say("Written", f"{len(files)} files in {folder}")
     names = [run.folder.as_posix() for run in study.runs]
     console.next_step(f"jtrans analyze report {shlex.join([*names, *options.given()])}")
 
 
-def print_item(item: Figure | Table, *, first: bool) -> None:
+def print_item(item: Figure | Table, *, is_first: bool) -> None:
     """Write a figure's numbers or a table to stdout, below a blank line unless it is the first."""
     from jtrans.analysis.figures.results import Figure
     from jtrans.analysis.output.tables import numeric_columns, shown_table
 
-    if not first:
+    if not is_first:
         print()
     print(f"{item.title}: {item.question}" if isinstance(item, Figure) else item.title)
     columns, rows = shown_table(item)

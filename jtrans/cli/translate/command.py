@@ -97,7 +97,7 @@ def translate(
     as_json = output_format == "jsonl"
     extras = aligned.extras(sampling=sampled.sampling(), mbr=rules.mbr, as_json=as_json)
     choices = decoding.choices(extras, nbest=n_best, **rules.search())
-    choices = replace(choices, scores=as_json or n_best > 1)
+    choices = replace(choices, needs_scores=as_json or n_best > 1)
     choices.check(opened)
     check_engine(opened, choices)
     if checked.check:

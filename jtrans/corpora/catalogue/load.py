@@ -63,7 +63,7 @@ def _swap(entry: Entry) -> Entry:
         "options": _swap_sides(entry.options),
         "ready_options": _swap_sides(entry.ready_options),
         "load": functools.partial(_load, name),
-        "swapped": True,
+        "is_swapped": True,
     }
     return entry.model_copy(update=changes)
 

@@ -203,7 +203,7 @@ def _find(
 
 
 def _read(entry: Entry, files: Mapping[str, list[PartFiles]]) -> dict[str, ParallelText]:
-    languages = (entry.languages[1], entry.languages[0]) if entry.swapped else entry.languages
+    languages = (entry.languages[1], entry.languages[0]) if entry.is_swapped else entry.languages
     splits = {
         split: join_texts(
             [read_choice(part.choice, part.sources, part.targets, languages) for part in parts]
@@ -213,7 +213,7 @@ def _read(entry: Entry, files: Mapping[str, list[PartFiles]]) -> dict[str, Paral
     splits = {split: _without_blank_end(text) for split, text in splits.items()}
     if entry.hold_out:
         splits = split_off(splits["train"], entry.hold_out)
-    if entry.swapped:
+    if entry.is_swapped:
         splits = {
             split: replace(text, source=text.target, target=text.source, references=())
             for split, text in splits.items()

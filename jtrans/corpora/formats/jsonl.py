@@ -19,19 +19,19 @@ BAD = {"corpus.jsonl": "no JSON pair", "corpus.surrogate": "half a character"}
 _NO_CHARACTER = re.compile(r"[\0\ud800-\udfff]")
 
 
-def read_jsonl(path: Path, languages: tuple[str, str], *, skip_bad: bool = False) -> ParallelText:
+def read_jsonl(path: Path, languages: tuple[str, str], *, skips_bad: bool = False) -> ParallelText:
     """Read a file of JSON lines.
 
     An object holds `{"de": "...", "en": "..."}`, the same under "translation", or
     `{"source": "...", "target": "..."}`; other fields and blank lines are ignored.
-    Bad lines are left out and counted if `skip_bad`.
+    Bad lines are left out and counted if `skips_bad`.
 
     Raises:
         CorpusError: the file cannot be read, is empty, or has a line without a pair.
     """
     source: list[str] = []
     target: list[str] = []
-    lines = LineFile(path, skip_bad=skip_bad)
+    lines = LineFile(path, skips_bad=skips_bad)
     notes, skipped = notes_of([lines]), Counter(lines.bad.values())
     for number, line in enumerate(lines, start=1):
         if not line.strip() or number - 1 in lines.bad:
@@ -39,7 +39,7 @@ def read_jsonl(path: Path, languages: tuple[str, str], *, skip_bad: bool = False
         try:
             pair = _pair(path, number, line, languages)
         except CorpusError as error:
-            if not skip_bad:
+            if not skips_bad:
                 raise
             skipped[BAD[str(error.kind)]] += 1
             continue

@@ -19,12 +19,12 @@ def read_pair(
     languages: tuple[str, str],
     *,
     with_references: bool = False,
-    skip_bad: bool = False,
+    skips_bad: bool = False,
 ) -> ParallelText:
     """Read PREFIX.de and PREFIX.en.
 
     With references, PREFIX.0.en, PREFIX.1.en ... are read instead of PREFIX.en if they exist. Bad
-    lines are left out if `skip_bad`.
+    lines are left out if `skips_bad`.
 
     Raises:
         CorpusError: a file cannot be read, both are empty, or their line counts differ.
@@ -32,9 +32,9 @@ def read_pair(
     source = find_file(prefix, languages[0])
     references = _find_references(prefix, languages[1]) if with_references else []
     if len(references) > 1:
-        return read_files([source], references, origin=(prefix,), skip_bad=skip_bad)
+        return read_files([source], references, origin=(prefix,), skips_bad=skips_bad)
     target = find_file(prefix, languages[1])
-    return read_files([source], [target], origin=(prefix,), skip_bad=skip_bad)
+    return read_files([source], [target], origin=(prefix,), skips_bad=skips_bad)
 
 
 def _find_references(prefix: str, language: str) -> list[Path]:
@@ -50,7 +50,7 @@ def read_files(
     targets: Sequence[Path],
     *,
     origin: tuple[str, ...] = (),
-    skip_bad: bool = False,
+    skips_bad: bool = False,
 ) -> ParallelText:
     """Read line files and concatenate their pairs.
 
@@ -58,14 +58,14 @@ def read_files(
         sources: source files.
         targets: the same number of target files or, for a single source file, several references.
         origin: the name of the text; by default the files.
-        skip_bad: whether lines that are not text are left out of all files, and counted.
+        skips_bad: whether lines that are not text are left out of all files, and counted.
 
     Raises:
         CorpusError: a file cannot be read, both sides are empty, or line counts differ.
     """
     names = tuple(str(path) for path in (*sources, *targets))
     origin = origin or names
-    files = [LineFile(path, skip_bad=skip_bad) for path in (*sources, *targets)]
+    files = [LineFile(path, skips_bad=skips_bad) for path in (*sources, *targets)]
     source, target = files[: len(sources)], files[len(sources) :]
     if len(sources) == 1 and len(targets) > 1:
         for lines in target:

@@ -15,7 +15,7 @@ def read_tsv(
     languages: tuple[str, str],
     *,
     columns: tuple[int, int] | None = None,
-    skip_bad: bool = False,
+    skips_bad: bool = False,
 ) -> ParallelText:
     """Read a TSV file.
 
@@ -24,12 +24,12 @@ def read_tsv(
         languages: source and target. A first line that names both is a heading, and gives
             their columns.
         columns: columns of source and target, from 0; by default as in the heading, else 0 and 1.
-        skip_bad: whether bad lines are left out and counted.
+        skips_bad: whether bad lines are left out and counted.
 
     Raises:
         CorpusError: the file cannot be read, is empty, or a line has too few columns.
     """
-    lines = LineFile(path, skip_bad=skip_bad)
+    lines = LineFile(path, skips_bad=skips_bad)
     skipped = Counter(lines.bad.values())
     heading = [cell.strip() for cell in lines[0].split("\t")] if len(lines) else []
     begin = 0
@@ -42,7 +42,7 @@ def read_tsv(
         if number in lines.bad:
             continue
         cells = lines[number].split("\t")
-        if len(cells) <= max(columns) and skip_bad:
+        if len(cells) <= max(columns) and skips_bad:
             skipped["too few columns"] += 1
             continue
         if len(cells) <= max(columns):

@@ -108,7 +108,7 @@ class CTranslate2Search:
         *,
         prefixes: Sequence[Ids] | None,
         sampling: SamplingOptions | None,
-        scores: bool,
+        needs_scores: bool,
         progress: Progress,
     ) -> list[list[Hypothesis]]:
         """Search for translations of sentences given as ids, each ending in EOS, or draw them.
@@ -118,8 +118,8 @@ class CTranslate2Search:
             options: of the search.
             prefixes: the first tokens of each translation, without EOS.
             sampling: draw, do not search.
-            scores: compute log-probabilities of tokens. Otherwise those of the best hypotheses are
-                CTranslate2's own, of whole sentences only.
+            needs_scores: compute log-probabilities of tokens. Otherwise those of the best
+                hypotheses are CTranslate2's own, of whole sentences only.
             progress: receives the number of sentences done.
 
         Raises:
@@ -135,7 +135,7 @@ class CTranslate2Search:
                 sampling,
             )
             try:
-                return part.hypotheses(scores=scores)
+                return part.hypotheses(needs_scores=needs_scores)
             except (RuntimeError, ValueError) as error:
                 raise WorkError(
                     f"CTranslate2 failed: {str(error).splitlines()[0]}",
@@ -224,7 +224,7 @@ class _Batch:
     prefixes: Sequence[Ids] | None
     sampling: SamplingOptions | None
 
-    def hypotheses(self, *, scores: bool) -> list[list[Hypothesis]]:
+    def hypotheses(self, *, needs_scores: bool) -> list[list[Hypothesis]]:
         """Return up to `nbest` hypotheses of each sentence, best first, or samples as drawn."""
         candidates = self._drawn(self.sampling) if self.sampling else self._searched()
         n = self.options.nbest
@@ -233,13 +233,13 @@ class _Batch:
             (source, each.tokens)
             for source, group in zip(self.sources, candidates, strict=True)
             for each in group
-            if scores or not each.is_exact
+            if needs_scores or not each.is_exact
         ]
         computed = iter(self.engine.log_probs(*zip(*needed, strict=True)) if needed else ())
         result = []
         for group in candidates:
             hypotheses = [
-                self._hypothesis(each, next(computed) if scores or not each.is_exact else [])
+                self._hypothesis(each, next(computed) if needs_scores or not each.is_exact else [])
                 for each in group
             ]
             if not self.sampling:

@@ -28,7 +28,7 @@ class CTranslate2Translator(Translator):
     """A `Translator` whose search is that of CTranslate2."""
 
     engine: CTranslate2Search = field(kw_only=True)  # the loaded export
-    scores: bool = True  # whether scores and log-probabilities of tokens are needed
+    needs_scores: bool = True  # whether scores and log-probabilities of tokens are needed
 
     @classmethod
     def open(cls, export: Export, decoding: DecodingChoices) -> CTranslate2Translator:
@@ -63,7 +63,7 @@ class CTranslate2Translator(Translator):
             options=options,
             extras=decoding.extras,
             engine=engine,
-            scores=decoding.scores,
+            needs_scores=decoding.needs_scores,
         )
 
     @property
@@ -86,7 +86,7 @@ class CTranslate2Translator(Translator):
             options,
             prefixes=prefixes if any(prefixes) else None,
             sampling=self.extras.sampling,
-            scores=self.scores or options.nbest > 1,
+            needs_scores=self.needs_scores or options.nbest > 1,
             progress=progress,
         )
 

@@ -56,18 +56,18 @@ FORMS: dict[type[TranslationModel], Prepare] = {
 
 
 def prepared(
-    model: TranslationModel, precision: str = "fp32", *, graphs: bool = True
+    model: TranslationModel, precision: str = "fp32", *, with_graphs: bool = True
 ) -> Searchable:
     """Return what to search with: the prepared form of a model, or else the model itself.
 
     Args:
         model: in evaluation mode; later changes of its weights may have no effect on the form.
         precision: ``fp32``, that of the model's weights; ``bf16``; or ``int8``, weights only.
-        graphs: on a GPU, whether steps may be captured as CUDA graphs.
+        with_graphs: on a GPU, whether steps may be captured as CUDA graphs.
     """
     prepare = FORMS.get(type(model))
     form = prepare(model, precision) if prepare else None
-    if graphs and prepare is not None and model.device.type == "cuda":
+    if with_graphs and prepare is not None and model.device.type == "cuda":
         if isinstance(form, PreparedTransformer):
             return GraphTransformer(form)
         if isinstance(model, Reformer) and precision != "int8":

@@ -66,7 +66,7 @@ def _number(name: str, default: int | None = None) -> int:
 def say_started() -> None:
     """Tell the launcher the number of this process, which from now on can be asked to stop."""
     if (file := _launcher_file("pid")) is not None:
-        write_bytes(file, str(os.getpid()).encode(), durable=False)
+        write_bytes(file, str(os.getpid()).encode(), is_durable=False)
 
 
 def say_ended(code: int, *, is_final: bool) -> int:
@@ -82,7 +82,7 @@ def say_ended(code: int, *, is_final: bool) -> int:
     file = _launcher_file("code")
     if file is None or not is_final:
         return code
-    write_bytes(file, str(code).encode(), durable=False)
+    write_bytes(file, str(code).encode(), is_durable=False)
     return 0
 
 

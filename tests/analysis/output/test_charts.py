@@ -176,7 +176,7 @@ def _box(text: ET.Element) -> tuple[float, float, float, float]:
     """Return the edges of a text: left, top, right, bottom."""
     x, y = float(text.get("x", "0")), float(text.get("y", "0"))
     kind = text.get("class", "")
-    width = text_width(text.text or "", 10.5 if "small" in kind else 12, bold="name" in kind)
+    width = text_width(text.text or "", 10.5 if "small" in kind else 12, is_bold="name" in kind)
     before = {"start": 0.0, "middle": width / 2, "end": width}[text.get("text-anchor", "start")]
     if text.get("transform"):  # read upwards
         return x - 9, y - width + before, x + 2, y + before

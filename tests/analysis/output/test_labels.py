@@ -23,7 +23,7 @@ def test_a_fitted_text_is_no_wider_than_its_place(text: str, width: int) -> None
 
 @pytest.mark.parametrize("text", ["Donau" * 2000, "字" * 500, "نظام" * 300])
 def test_even_the_longest_word_fits(text: str) -> None:
-    assert text_width(fit(text, 120, bold=True), bold=True) <= 120
+    assert text_width(fit(text, 120, is_bold=True), is_bold=True) <= 120
 
 
 def test_combining_marks_take_no_room() -> None:

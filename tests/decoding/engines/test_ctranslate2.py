@@ -149,7 +149,7 @@ def test_samples_keep_to_the_filter_and_to_the_limit(pair: Pair) -> None:
 def test_without_scores_the_texts_are_the_same(export: Export) -> None:
     choices = replace(ON_CPU, search={"beam": 1, "max_length": "S+60"})
     with_scores = CTranslate2Translator.open(export, choices)
-    without = CTranslate2Translator.open(export, replace(choices, scores=False))
+    without = CTranslate2Translator.open(export, replace(choices, needs_scores=False))
     assert without.translate(LINES) == with_scores.translate(LINES)
     assert without.translate_nbest(LINES[:1])[0][0].token_log_probs == []
 
