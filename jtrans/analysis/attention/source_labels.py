@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jtrans.analysis.attention.layer_alignments import best_alignment, find_gold, layer_alignments
-from jtrans.analysis.figures.frequency import f_measure
+from jtrans.analysis.figures.frequency import f_measure_figure
 from jtrans.analysis.figures.position import (
     TEACHER_FORCED,
     accuracy_values,
@@ -24,7 +24,7 @@ from jtrans.analysis.figures.position import (
     word_of_token,
 )
 from jtrans.analysis.figures.results import Cell, Figure, Table
-from jtrans.analysis.figures.series import binned_figure, pooled_series
+from jtrans.analysis.figures.series import binned_figure
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study
 from jtrans.analysis.study.tagging import KIND_NAMES, TaggedWords, gold_labels, tagging_pairs
@@ -79,7 +79,6 @@ def label_figures(
     member = study.with_model[0].run_members[0]
     words = member.own_words("source")
     gold = gold_labels(member.corpus, study.split, member.run.pipeline.source, words)
-    gold = {kind: lines for kind, lines in gold.items() if any(any(line) for line in lines)}
     if not gold:
         raise CorpusError(
             f"{member.corpus.folder} has no labels of the source words of {study.split}",
@@ -186,18 +185,15 @@ def _f_measure(study: Study, labels: _TargetLabels) -> Figure:
         ]
         for subject in study.subjects
     ]
-    return Figure(
+    return f_measure_figure(
+        study,
+        study.subjects,
+        matches,
+        labels.names,
         name=f"labels-{labels.kind}-f-measure",
         title=f"F-measure of words by {name} of the source word",
         question="Which source words are translated well?",
         x_label=name,
-        y_label="F-measure",
-        bins=labels.names,
-        counts=matches[0][0][:, :, 2].sum(axis=0).astype(int).tolist(),
-        series=[
-            pooled_series(study, subject, sums, f_measure)
-            for subject, sums in zip(study.subjects, matches, strict=True)
-        ],
         note=f"Words of the translation that match the reference, clipped, by the {name} of the "
         "source word that the reference word is aligned to. A word too many has the label that it "
         "has most often in the references; words that are in none have no label, and do not count. "
@@ -260,18 +256,15 @@ def _tagging_figure(study: Study, pairs: Mapping[Member, TaggedWords], kind: str
     present = {label for line in gold for label in line if label}
     names = entity_types(order) if kind == NER else [name for name in order if name in present]
     sums = [[count(*pairs[member][kind], names) for member in s.run_members] for s in tagged]
-    return Figure(
+    return f_measure_figure(
+        study,
+        tagged,
+        sums,
+        names,
         name=f"labels-{kind}-tagging",
         title=f"F-measure of predicted labels: {KIND_NAMES[kind]}",
         question="Which source words does a system tag well?",
         x_label=KIND_NAMES[kind],
-        y_label="F-measure",
-        bins=names,
-        counts=sums[0][0][:, :, 2].sum(axis=0).astype(int).tolist(),
-        series=[
-            pooled_series(study, subject, counts, f_measure)
-            for subject, counts in zip(tagged, sums, strict=True)
-        ],
         note="Labels of source words that the tagging heads predict, against those of the corpus; "
         "a word has the label of its first piece."
         + (" An entity counts only if all its words and its type are right." * (kind == NER)),

@@ -18,7 +18,7 @@ from jtrans.analysis.figures.bins import AS_IN_PAPER, BINS, Binning, Bins
 from jtrans.analysis.figures.position import TEACHER_FORCED, accuracy_values, token_hits
 from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.figures.series import binned_figure, divide, pooled_series
-from jtrans.analysis.study.study import Study
+from jtrans.analysis.study.study import Study, Subject
 from jtrans.analysis.study.training_words import training_words_of
 from jtrans.text.vocabulary import SPECIALS, Vocabulary
 
@@ -114,6 +114,30 @@ def f_measure(sums: NDArray[Any]) -> NDArray[np.float64]:
     return divide(2 * matched, written + expected)
 
 
+def f_measure_figure(
+    study: Study,
+    subjects: Sequence[Subject],
+    sums: Sequence[Sequence[NDArray[np.float64]]],
+    bins: list[str],
+    **words: Any,
+) -> Figure:
+    """Return a figure of the F-measure by bin.
+
+    Args:
+        study: the study of the systems.
+        subjects: some or all of its systems.
+        sums: of each, per seed: matched, written and expected items, [sentences, bins, 3].
+        bins: their labels.
+        words: the other fields of the figure: its name, title, question, labels and note.
+    """
+    series = [
+        pooled_series(study, subject, seeds, f_measure)
+        for subject, seeds in zip(subjects, sums, strict=True)
+    ]
+    counts = sums[0][0][:, :, 2].sum(axis=0).astype(int).tolist()
+    return Figure(bins=bins, counts=counts, series=series, y_label="F-measure", **words)
+
+
 def _f_measure(study: Study, binning: Binning) -> Figure:
     training = training_words_of(study)
     words, counts = training.words, training.counts
@@ -126,19 +150,15 @@ def _f_measure(study: Study, binning: Binning) -> Figure:
     matches = [
         [matches_by_bin(lines, references, counts, bins) for lines in seeds] for seeds in hypotheses
     ]
-    totals = matches[0][0][:, :, 2]
-    return Figure(
+    return f_measure_figure(
+        study,
+        study.subjects,
+        matches,
+        bins.labels,
         name="frequency-f-measure",
         title="F-measure of words by training frequency",
         question="How well are rare and frequent words translated?",
         x_label="times in the training data",
-        y_label="F-measure",
-        bins=bins.labels,
-        counts=totals.sum(axis=0).astype(int).tolist(),
-        series=[
-            pooled_series(study, subject, sums, f_measure)
-            for subject, sums in zip(study.subjects, matches, strict=True)
-        ],
         note="As in compare-mt: hypothesis words that match the reference, clipped; the bin is "
         f"that of the word's frequency in the training data of {training.corpus}."
         + training.note

@@ -24,7 +24,7 @@ KIND_NAMES = {"pos": "part of speech", "ner": "entity"}
 def gold_labels(
     corpus: PreparedCorpus, split: str, side: TextSide, lines: Sequence[Sequence[str]]
 ) -> dict[str, list[Gold]]:
-    """Return the corpus's labels of the source words of a split, by kind; empty without any.
+    """Return the corpus's labels of the source words of a split, by kind, if they have any.
 
     A word has the label of the corpus's word that contains its first character, and a word of the
     corpus that of its first piece.
@@ -59,7 +59,7 @@ def gold_labels(
                 )
             by_word = [names[i] if i >= 0 else None for i in labels[firsts[:-1]].tolist()]
             gold[kind].append([None if place is None else by_word[place] for place in owners])
-    return gold
+    return {kind: labels for kind, labels in gold.items() if any(map(any, labels))}
 
 
 def _owners(surfaces: Sequence[str], side: TextSide, words: Sequence[str]) -> list[int | None]:
@@ -127,11 +127,10 @@ def tagging_pairs(member: Member) -> TaggedWords:
             )
     words, side = member.own_words("source"), member.run.pipeline.source
     gold = gold_labels(member.corpus, member.text.split, side, words)
-    known = {kind: lines for kind, lines in gold.items() if any(map(_is_labelled, lines))}
-    if not known.keys() & names.keys():
+    if not gold.keys() & names.keys():
         return {}
     predicted = predicted_labels(member)
-    return {kind: (gold[kind], predicted[kind]) for kind in names if kind in known}
+    return {kind: (gold[kind], predicted[kind]) for kind in names if kind in gold}
 
 
 def tagging_scores(member: Member) -> list[TaggingScore]:
@@ -141,10 +140,6 @@ def tagging_scores(member: Member) -> list[TaggingScore]:
         CorpusError: the corpus has other labels than the run learned.
     """
     return [score_tags(kind, *both) for kind, both in tagging_pairs(member).items()]
-
-
-def _is_labelled(sentence: Gold) -> bool:
-    return any(label is not None for label in sentence)
 
 
 def _difference(names: dict[str, list[str]], corpus: PreparedCorpus, kind: str) -> str:
