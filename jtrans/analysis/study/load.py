@@ -103,7 +103,7 @@ def open_members(
     names = names or system_names(runs)
     corpora = [open_corpus(run, data) for run in runs]
     words = StudyWords.of([run.pipeline for run in runs], lowercase)
-    text = _common_text(runs, corpora, split, words)
+    text = SplitText.of(split, *_shared_lines(runs, corpora, split), words)
     return [
         Member(name, run, corpus, text, words, decoding, progress)
         for name, run, corpus in zip(names, runs, corpora, strict=True)
@@ -207,21 +207,6 @@ def _shared_lines(
             kind="corpus.different-tests",
         )
     return texts[0]
-
-
-def _common_text(
-    runs: Sequence[Run], corpora: Sequence[PreparedCorpus], split: str, words: StudyWords
-) -> SplitText:
-    """Return the text that all corpora share, with its words as the study splits them."""
-    source, (first, *more) = _shared_lines(runs, corpora, split)
-    return SplitText(
-        split,
-        source,
-        first,
-        [words.source.segment(line) for line in source],
-        [words.split(line) for line in first],
-        [(lines, [words.split(line) for line in lines]) for lines in more],
-    )
 
 
 def seed_group_names(groups: Sequence[Sequence[Member | FileMember]]) -> list[str]:

@@ -44,31 +44,19 @@ def load_file_study(
     source, *others = read_aligned(paths)
     references = others[: len(files.references)]
     words, warning = _words_of(files.languages, paths, [source, *others], lowercase)
-    warnings = (
-        []
-        if as_is
-        else [
-            check_plain_text(path, lines, () if number < len(references) else references)
-            for number, (path, lines) in enumerate(zip(paths[1:], others, strict=True))
-        ]
-    )
+    warnings = [warning]
+    for number, (path, lines) in enumerate(zip(paths[1:], others, strict=True)):
+        if not as_is:
+            its_references = () if number < len(references) else references
+            warnings.append(check_plain_text(path, lines, its_references))
     split = files.references[0].name.partition(".")[0] or files.references[0].name
-    text = SplitText(
-        split,
-        source,
-        references[0],
-        [words.source.segment(line) for line in source],
-        [words.split(line) for line in references[0]],
-        [(lines, [words.split(line) for line in lines]) for lines in references[1:]],
-    )
+    text = SplitText.of(split, source, references, words)
     subjects = [
         Subject(name, [FileMember(name, path, text, words)], index)
         for index, (name, path) in enumerate(zip(names, files.hypotheses, strict=True))
     ]
     training = None if files.train is None else _count_words(files.train, words, progress)
-    return Study(
-        subjects, text, None, words, [*filter(None, [warning, *warnings])], files, training
-    )
+    return Study(subjects, text, None, words, [*filter(None, warnings)], files, training)
 
 
 def _words_of(

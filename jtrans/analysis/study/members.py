@@ -45,6 +45,15 @@ class SplitText:
     # further references of the same lines, as raw text and as words
     more_references: Sequence[tuple[list[str], list[list[str]]]] = ()
 
+    @classmethod
+    def of(
+        cls, split: str, source: list[str], references: Sequence[list[str]], words: StudyWords
+    ) -> SplitText:
+        """Return raw text, with all its reference sets, and its words as a study splits them."""
+        source_words = [words.source.segment(line) for line in source]
+        first, *more = [(lines, [words.split(line) for line in lines]) for lines in references]
+        return cls(split, source, first[0], source_words, first[1], more)
+
     @property
     def references(self) -> list[list[str]]:
         """All reference sets as raw text."""

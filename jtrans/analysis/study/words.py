@@ -71,13 +71,13 @@ class TrainingWords:
 
 
 def is_same_words(side: TextSide, other: TextSide) -> bool:
-    """Whether two sides segment raw text into the same words, apart from lower case."""
+    """Return whether two sides segment raw text into the same words, apart from lower case."""
     names = ("language", "segmenter", "truecaser", "dictionary")
     return all(getattr(side, name) == getattr(other, name) for name in names)
 
 
 def is_same_segmentation(side: TextSide, other: TextSide) -> bool:
-    """Whether two sides segment raw text into the same words."""
+    """Return whether two sides segment raw text into the same words."""
     return is_same_words(side, other) and side.lowercase == other.lowercase
 
 
