@@ -87,7 +87,7 @@ class PairedResult(SeedTest):
 
     @property
     def is_better(self) -> bool:
-        """Return whether the system scored better: higher, or for TER lower."""
+        """Whether the system scored better: higher, or for TER lower."""
         return self.difference < 0 if self.metric == "TER" else self.difference > 0
 
     @property

@@ -126,7 +126,7 @@ def word_of_token(member: Member) -> NDArray[np.int64]:
 
 
 def word_ends(word: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether a token is the last of its word; False for ``</s>``."""
+    """Return whether a token is the last of its word; False for ``</s>``."""
     after = np.append(word[1:], -1)
     ends: NDArray[np.bool_] = (word >= 0) & (word != after)
     return ends

@@ -39,7 +39,7 @@ def write_results(items: Sequence[Figure | Table], folder: Path, *, prefix: str 
 
 
 def is_written(item: Figure | Table, folder: Path, *, prefix: str = "") -> bool:
-    """Whether all files exist with exactly these numbers, so that drawing them can be saved."""
+    """Return whether all files exist with exactly these numbers: they need not be drawn again."""
     is_drawn = isinstance(item, Figure | Heatmap)
     endings = ("csv", "json", "svg", "png") if is_drawn else ("csv", "json")
     paths = [_with(folder / f"{prefix}{item.name}", ending) for ending in endings]

@@ -97,7 +97,7 @@ def _stacked(label: str) -> str:
 
 
 def _is_upright(label: str) -> bool:
-    """Whether a label is Chinese, Japanese or Korean, which is stacked and not rotated."""
+    """Return whether a label is Chinese, Japanese or Korean, which is stacked and not rotated."""
     return any(ord(character) > FIRST_UPRIGHT for character in label)
 
 

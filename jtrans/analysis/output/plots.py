@@ -118,7 +118,7 @@ def _names(figure: Figure) -> list[str]:
 
 
 def _are_wide(figure: Figure) -> bool:
-    """Whether labels under the axis are too wide to stand side by side, and so are turned."""
+    """Return whether the labels under the axis are turned: too wide to stand side by side."""
     labels = _names(figure) if figure.kind == "bars" else figure.bins
     return max(text_width(label, 9) for label in labels) * len(labels) > ROOM
 

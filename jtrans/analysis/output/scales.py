@@ -38,7 +38,7 @@ def text_colour(index: int) -> str:
 
 
 def is_few(figure: Figure, place: int) -> bool:
-    """Whether a bin has so few items that its values are drawn hollow."""
+    """Return whether a bin has so few items that its values are drawn hollow."""
     return figure.counts[place] < FEW
 
 

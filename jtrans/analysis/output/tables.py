@@ -62,7 +62,7 @@ def shown_value(figure: Figure, series: Series, place: int) -> str:
 
 
 def numeric_columns(item: Figure | Table) -> list[bool]:
-    """Whether each column of `shown_table` holds numbers: a translation such as "12" does not."""
+    """Return whether each column of `shown_table` holds numbers; texts such as "12" are none."""
     if isinstance(item, Figure):
         return [False, True, *(True for _ in item.series)]
     return [

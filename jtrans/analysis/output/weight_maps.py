@@ -27,11 +27,9 @@ def greatest(item: Heatmap) -> float:
     return max(weights, default=0.0) or 1.0
 
 
-def ticks(labels: list[str]) -> list[int]:
-    """Return the indices of the labels to write: the first, every n-th, and the last."""
-    step = math.ceil(len(labels) / MOST_TICKS)
-    last = len(labels) - 1
-    return [place for place in range(0, last, step) if last - place >= step] + [last]
+def labelled(count: int, step: int) -> list[int]:
+    """Return which of `count` labels are written: the first, every `step`-th, and the last."""
+    return [*range(0, count - step, step), count - 1]
 
 
 def draw_weights(item: Heatmap, stem: Path) -> list[Path]:
@@ -54,8 +52,9 @@ def draw_weights(item: Heatmap, stem: Path) -> list[Path]:
         axes = figure.add_subplot()
         colours = LinearSegmentedColormap.from_list("weights", [NEGATIVE, "white", POSITIVE])
         image = axes.imshow(np.ma.masked_invalid(values), cmap=colours, vmin=-limit, vmax=limit)
-        axes.set_xticks(ticks(columns), [columns[place] for place in ticks(columns)])
-        axes.set_yticks(ticks(rows), [rows[place] for place in ticks(rows)])
+        for set_ticks, labels in ((axes.set_xticks, columns), (axes.set_yticks, rows)):
+            places = labelled(len(labels), math.ceil(len(labels) / MOST_TICKS))
+            set_ticks(places, [labels[place] for place in places])
         axes.tick_params(length=2, color="#999999", labelsize=8)
         axes.set_xlabel(item.column_axis, color=GREY)
         axes.set_ylabel(item.columns[0], color=GREY)
@@ -106,11 +105,11 @@ def _svg(item: Heatmap, kind: str, width: int) -> str:
                 parts.append(_text(x + side / 2, y + side / 2 + 4, f"{weight:.2f}", attributes))
     size = side * len(columns)
     step = max(1, math.ceil(14 / side))  # px between the labels of rows
-    for place in sorted({*range(0, len(rows) - step, step), len(rows) - 1}):
+    for place in labelled(len(rows), step):
         y = top + (place + 0.5) * side + 4
         parts.append(_text(left - 5, y, rows[place], ' text-anchor="end" class="small"'))
     step = max(1, math.ceil(26 / side))
-    for place in sorted({*range(0, len(columns) - step, step), len(columns) - 1}):
+    for place in labelled(len(columns), step):
         x = left + (place + 0.5) * side
         parts.append(_text(x, top + size + 14, columns[place], ' class="small"'))
     right = left + size if size >= LEGEND else min(left + size + LEGEND, width - 4.0)

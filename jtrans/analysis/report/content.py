@@ -25,13 +25,9 @@ from jtrans.progress import Progress
 from jtrans.runs import Run
 
 MOST_NAMES = 3  # in the title
-# the kinds of errors for which only the section of labels is left out
-OPTIONAL = (
-    "corpus.no-labels",
-    "corpus.other-labels",
-    "corpus.alignment-words",
-    "corpus.alignment-empty",
-)
+# the kinds of errors for which only the section of word alignment, or of labels, is left out
+NO_ALIGNMENT = ("corpus.alignment-words", "corpus.alignment-empty")
+NO_LABELS = ("corpus.no-labels", "corpus.other-labels", *NO_ALIGNMENT)
 
 
 @dataclass(frozen=True)
@@ -131,7 +127,7 @@ def _sections(study: Study, progress: Progress) -> tuple[list[ReportSection], li
             title = "By part of speech and entity"
             sections.append(ReportSection("labels", title, label_figures(study)))
         except CorpusError as error:
-            if error.kind not in OPTIONAL:
+            if error.kind not in NO_LABELS:
                 raise
             warnings.append(f"The section of labels is left out: {error.message}.")
     if len(study.subjects) > 1:
@@ -140,7 +136,7 @@ def _sections(study: Study, progress: Progress) -> tuple[list[ReportSection], li
     try:
         sections += _alignment_sections(study)
     except CorpusError as error:
-        if error.kind not in ("corpus.alignment-words", "corpus.alignment-empty"):
+        if error.kind not in NO_ALIGNMENT:
             raise
         warnings.append(f"Word alignment is left out: {error.message}.")
     return sections, warnings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from jtrans.analysis.figures.layers import (
 )
 from jtrans.analysis.figures.results import Heatmap
 from jtrans.analysis.output.files import is_written, write_results
-from jtrans.analysis.output.weight_maps import ticks, weights_svg
+from jtrans.analysis.output.weight_maps import MOST_TICKS, labelled, weights_svg
 from jtrans.models.base import TranslationModel
 from jtrans.models.systems import DlclConfig
 from jtrans.models.zoo import build_model
@@ -90,6 +91,6 @@ def test_a_table_is_drawn_and_kept_whole(layers: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 13, 21, 61])
-def test_the_ticks_of_an_axis_are_few_and_reach_its_end(count: int) -> None:
-    places = ticks([str(place) for place in range(count)])
+def test_the_labels_of_an_axis_are_few_and_reach_its_end(count: int) -> None:
+    places = labelled(count, math.ceil(count / MOST_TICKS))
     assert places == sorted(set(places)) and places[-1] == count - 1 and len(places) <= 21
