@@ -11,7 +11,8 @@ from plugins.folders import contents
 from plugins.small_corpus import make_corpus, tiny_config
 from plugins.training_runs import CrashError, CrashingEvents
 
-from jtrans.config import build_config
+from jtrans.config import Config, build_config
+from jtrans.config.schema import DecodingConfig
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import (
     CheckpointError,
@@ -176,6 +177,26 @@ def test_translations_that_are_compared_stay_those_of_the_same_sentences(
     assert train(without_stop, data=corpus.folder, run=run).update == 4
 
 
+def with_search(config: Config, **search: Any) -> Config:
+    """Return a configuration with other settings of the search."""
+    return config.model_copy(update={"decoding": DecodingConfig(**search)})
+
+
+@pytest.mark.parametrize("deciding", [{"best_metric": "valid-bleu"}, {"keep": {"window": 2}}])
+@pytest.mark.parametrize("search", [{"max_length": "2"}, {"length_penalty": 2.0}])
+def test_translations_that_are_compared_stay_those_of_the_same_search(
+    deciding: dict[str, Any],
+    search: dict[str, Any],
+    run: Path,
+    corpus: PreparedCorpus,
+    make_config: Any,
+) -> None:
+    train(make_config(max_updates=4, **deciding), data=corpus.folder, run=run, restart=True)
+    changed = with_search(make_config(max_updates=6, **deciding), **{"max_length": "S+5", **search})
+    error = refusal(ConfigError, run, config=changed, data=corpus.folder)
+    assert error.message.startswith(f"decoding.{next(iter(search))} is")
+
+
 class Changes(TrainingEvents):
     """Records the settings that change when a run continues."""
 
@@ -191,6 +212,13 @@ def test_changed_rates_are_reported(run: Path, corpus: PreparedCorpus, make_conf
     config = make_config(max_updates=4, learning_rate=0.001)
     train(config, data=corpus.folder, run=run, events=changes)
     assert changes.seen == ["training.learning_rate 0.01 -> 0.001", "training.max_updates 3 -> 4"]
+
+
+def test_a_changed_search_is_reported(run: Path, corpus: PreparedCorpus, make_config: Any) -> None:
+    changes = Changes()
+    config = with_search(make_config(max_updates=4), beam=3, max_length="S+5")
+    train(config, data=corpus.folder, run=run, events=changes)
+    assert changes.seen == ["decoding.beam 5 -> 3", "training.max_updates 3 -> 4"]
 
 
 def test_a_run_with_the_old_names_of_settings_continues_under_the_new_ones(

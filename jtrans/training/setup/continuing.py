@@ -34,7 +34,13 @@ FIXED = (
     "model",
 )
 # the same where the scores of translations decide about checkpoints or stopping
-OF_TEXT_SCORES = ("training.validate_sentences", "training.validate_beam")
+OF_TEXT_SCORES = (
+    "training.validate_sentences",
+    "training.validate_beam",
+    "decoding.length_penalty",
+    "decoding.length_penalty_form",
+    "decoding.max_length",
+)
 
 
 def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]:
@@ -49,7 +55,7 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]
     """
     check_same_corpus(run, corpus)
     trainings = run.config(system_configs()).training, config.training
-    is_decided_by_text = any(
+    is_decided_by_text = all(training.keep.window for training in trainings) or any(
         all(metric in training.deciding_metrics for training in trainings)
         for metric in OF_TRANSLATIONS
     )
@@ -58,7 +64,7 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]
     for key, (old, new) in different_settings(run, config).items():
         if any(key == fixed or key.startswith(f"{fixed}.") for fixed in fixed_keys):
             _check_fixed(run, key, old, new)
-        if key.startswith("training."):
+        if key.startswith(("training.", "decoding.")):
             changes.append(f"{key} {_shown(old)} -> {_shown(new)}")
     return tuple(changes)
 
