@@ -65,15 +65,21 @@ def recipe_text(name: str) -> str:
     Settings it inherits (`extends`) are written into it, so that it is self-contained.
 
     Raises:
-        ConfigError: there is no such recipe.
+        ConfigError: there is no such recipe, or it is a user's own file.
     """
-    from jtrans.config import RECIPES, find_config
+    from jtrans.config import find_config
 
     path = find_config(name)
+    if path == Path(name):
+        raise ConfigError(
+            f"{name} is a file of your own, not a recipe of jtrans",
+            hint=f"jtrans train {shlex.quote(name)} trains it; jtrans recipes lists recipes",
+            kind="config.unknown-recipe",
+        )
     text = path.read_text(encoding="utf-8")
     base = _EXTENDS.search(text)
-    if base is None or RECIPES not in path.parents:
-        return text  # a user's own file is shown as it is
+    if base is None:
+        return text
     shared = (path.parent / base[1]).read_text(encoding="utf-8")
     return _compose(shared, text[: base.start()] + text[base.end() :])
 

@@ -106,6 +106,18 @@ def test_an_unknown_recipe_gets_the_nearest_one(jtrans: Jtrans) -> None:
     assert "hint: did you mean demo/transformer?" in result.err
 
 
+@pytest.mark.parametrize("content", [b'extends = "base.toml"\n', b"\xff"])
+def test_a_file_of_the_users_own_is_no_recipe(
+    content: bytes, jtrans: Jtrans, tmp_path: Path
+) -> None:
+    mine, elsewhere = tmp_path / "my.toml", tmp_path / "elsewhere.toml"
+    mine.write_bytes(content)
+    result = jtrans("recipes", mine, "--copy", elsewhere)
+    assert (result.code, jtrans("recipes", mine).code) == (2, 2)
+    assert f"error: {mine} is a file of your own" in result.err
+    assert not elsewhere.exists()
+
+
 def test_the_next_command_can_be_pasted_whatever_the_names(jtrans: Jtrans, tmp_path: Path) -> None:
     copy, text, codes = tmp_path / "my r.toml", tmp_path / "a b", tmp_path / "c d"
     result = jtrans("recipes", "demo/dlcl", "--copy", copy)
