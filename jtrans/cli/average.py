@@ -52,6 +52,8 @@ def average(
     if steps is not None and (last is not None or choose is not None):
         other = "--last" if choose is None else "--choose"
         raise usage_error(f"{other} and --steps exclude each other", "use one of them")
+    if data is not None and choose is None:
+        raise usage_error("--data needs --choose, which validates", "--choose valid-bleu")
     updates = _parse(steps)
     from jtrans.runs import find_run
 

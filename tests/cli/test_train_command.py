@@ -393,6 +393,7 @@ def test_averaging_names_what_it_made(workplace: Path, jtrans: Jtrans) -> None:
         ("runs/first", "--last", "0"),
         ("runs/first", "--steps", "1", "--choose", "valid-loss"),
         ("runs/first", "--choose", "valid-loss", "--data", "nowhere"),
+        ("runs/first", "--last", "1", "--data", "data"),
         ("runs/first", "--last", "1", "--name", "best"),
     ],
 )
