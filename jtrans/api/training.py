@@ -93,7 +93,8 @@ def default_data(config: Config, continued: Path | None = None) -> Path:
 
     Raises:
         ConfigError: the recipe names no corpus.
-        CorpusError: the recipe names a catalogue corpus that has not been prepared yet.
+        CorpusError: the recipe names a catalogue corpus that has not been prepared yet, or none and
+            the data of the run are gone.
     """
     from jtrans.runs import Run
 
@@ -101,6 +102,13 @@ def default_data(config: Config, continued: Path | None = None) -> Path:
         recorded = Run(continued).info.get("data")
         if recorded and Path(recorded).is_dir():
             return Path(recorded)
+        if recorded and config.data.corpus is None:
+            raise CorpusError(
+                f"the prepared corpus of {continued} is no longer in {recorded}",
+                where="--data",
+                hint="--data DIR, the folder where it is now",
+                kind="corpus.not-prepared",
+            )
     if config.data.corpus is None:
         raise usage_error(
             "the recipe names no corpus",

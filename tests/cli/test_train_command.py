@@ -73,6 +73,15 @@ def test_a_run_continues_with_its_own_data(workplace: Path, jtrans: Jtrans) -> N
     assert restarted.code == 2 and "--data DIR" in restarted.err
 
 
+def test_a_run_whose_data_are_gone_says_where_they_were(workplace: Path, jtrans: Jtrans) -> None:
+    jtrans("train", "tiny.toml", "--data", "data", "--run", "run")
+    (workplace / "data").rename(workplace / "moved")
+    command = ("train", "run/config.toml", "--run", "run", "--set", "training.max_updates=8")
+    refused = jtrans(*command)
+    assert refused.code == 2 and f"is no longer in {workplace / 'data'}" in refused.err
+    assert jtrans(*command, "--data", "moved").code == 0
+
+
 def test_chrf_is_shown_and_logged_where_it_decides(workplace: Path, jtrans: Jtrans) -> None:
     command = ("train", "tiny.toml", "--data", "data", "--run", "run")
     settings = ("training.best_metric=valid-chrf", "training.validate_every=3")
