@@ -84,6 +84,12 @@ def disk_errors(path: Path) -> Iterator[None]:
                 hint="choose another path",
                 kind="disk.not-a-folder",
             ) from error
+        if number in (errno.ENAMETOOLONG, errno.ELOOP):
+            raise JtransError(
+                f"{os.strerror(number).lower()}: {path}",
+                hint="choose another path",
+                kind="disk.path",
+            ) from error
         raise
 
 

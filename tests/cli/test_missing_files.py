@@ -49,3 +49,19 @@ def test_the_hint_names_a_missing_folder_or_says_that_nothing_is_like_it(tmp_pat
     assert "no file with a similar name" in path_hint(tmp_path / "a.de")
     (tmp_path / "a.de").touch()
     assert "you may read it" in path_hint(tmp_path / "a.de")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "prepare --train TOO_LONG --valid b --languages de-en --out c",
+        "train TOO_LONG.toml",
+        "train demo/transformer --data TOO_LONG --run b",
+        "recipes demo/transformer --copy TOO_LONG.toml",
+    ],
+)
+def test_a_name_too_long_for_a_file_is_wrong_input(jtrans: Jtrans, command: str) -> None:
+    result = jtrans(*command.replace("TOO_LONG", "x" * 300).split())
+    assert result.code == 2
+    assert result.err.startswith("error: file name too long: xxx")
+    assert "hint: choose another path" in result.err
