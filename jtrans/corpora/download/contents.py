@@ -76,5 +76,6 @@ def damage(path: Path, name: str) -> str | None:
                 while plain.read(CHUNK_BYTES):
                     pass
     except (*DAMAGES, OSError) as error:
-        return f"is damaged ({error})"
+        reason = str(error).partition(":\n")[0]  # tarfile lists what it tried in further lines
+        return f"is damaged ({reason})"
     return None

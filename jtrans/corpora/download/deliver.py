@@ -101,6 +101,12 @@ def _check_folder(entry: Entry, folder: Path) -> None:
             hint="name the folder of the original files, or leave out --from to download them",
             kind="corpus.missing-folder",
         )
+    if not folder.is_dir() and not is_archive(folder.name):
+        raise CorpusError(
+            f"{folder} is neither a folder nor an archive",
+            hint=f"name the folder of the original files: --from {folder.parent}",
+            kind="corpus.not-a-folder",
+        )
 
 
 def _download(entry: Entry, progress: Progress) -> Places:

@@ -73,8 +73,9 @@ def unpack(
         with whole_folder(folder) as temporary:
             return _extract(archive, temporary, is_needed, limits or UnpackLimits())
     except DAMAGES as error:
+        reason = str(error).partition(":\n")[0]  # tarfile lists what it tried in further lines
         raise CorpusError(
-            f"{archive} cannot be unpacked: {error}",
+            f"{archive} cannot be unpacked: {reason}",
             hint="get the archive again",
             kind="corpus.archive",
         ) from error

@@ -249,6 +249,12 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
         deliver(find_entry("multi30k-de-en"), tmp_path / "nowhere")
 
 
+def test_a_file_that_is_no_archive_is_not_unpacked(tmp_path: Path) -> None:
+    put(tmp_path, {"train.de": b"Ein Hund .\n"})
+    with pytest.raises(CorpusError, match=r"train\.de is neither a folder nor an archive"):
+        deliver(find_entry("multi30k-de-en"), tmp_path / "train.de")
+
+
 def test_a_download_is_unpacked_read_and_not_repeated(
     tar: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, downloads: Path, site: Any
 ) -> None:

@@ -477,8 +477,10 @@ def test_a_redirection_to_a_login_page_is_named(
 def test_what_is_not_packed_or_not_whole_is_refused(
     site: Any, patience: Patience, tmp_path: Path, name: str, data: bytes
 ) -> None:
-    with pytest.raises(WorkError, match=r"sends something that is not \.gz|is damaged"):
+    fault = r"sends something that is not \.gz|is damaged"
+    with pytest.raises(WorkError, match=fault) as caught:
         get(listed(name, (site.mirror(name, sends(data)),)), tmp_path, patience=patience)
+    assert "\n" not in caught.value.message
     assert files_of(tmp_path) == set()
 
 
