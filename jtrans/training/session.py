@@ -21,7 +21,7 @@ from jtrans.errors import ConfigError, CorpusError
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import system_configs
 from jtrans.nn.device import DeviceInfo, resolve_device
-from jtrans.runs import Run
+from jtrans.runs import Run, find_run
 from jtrans.training.distributed.group import joined
 from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.events import Result, Start, TrainingEvents
@@ -181,6 +181,14 @@ class _Session:
         self, trainer: Trainer, plan: _Plan, initial: Run | None, copied: Sequence[CopiedWeights]
     ) -> None:
         existing = find_existing(self.run, restart=self.restart)
+        sources = [find_run(weights.run) for weights in copied] + ([initial] if initial else [])
+        if existing and any(each.folder.resolve() == self.run.resolve() for each in sources):
+            raise ConfigError(
+                "--restart would delete the run whose weights the new one begins with",
+                where=str(self.run),
+                hint="--run OTHER is a new run that begins with them",
+                kind="command.usage",
+            )
         with existing.lock() if existing else contextlib.nullcontext():
             info = _run_info(self.corpus, trainer.model, initial, copied)
             info[LARGEST] = trainer.plan.largest

@@ -482,6 +482,17 @@ def test_a_run_continues_from_the_run_that_it_began_with(
     assert "without --from" in refusal(ConfigError, run, **chosen, initial=Run(begun)).message
 
 
+@pytest.mark.parametrize("way", ["--from", "init_from"])
+def test_a_restart_does_not_delete_the_weights_it_begins_with(
+    way: str, run: Path, corpus: PreparedCorpus, make_config: Any
+) -> None:
+    config = make_config(init_from=str(run)) if way == "init_from" else make_config()
+    initial = Run(run) if way == "--from" else None
+    chosen = {"config": config, "data": corpus.folder, "initial": initial}
+    error = refusal(ConfigError, run, **chosen, restart=True)
+    assert error.message.startswith("--restart would delete the run")
+
+
 def test_an_empty_folder_is_free_for_a_run(tmp_path: Path) -> None:
     assert find_existing(tmp_path) is None
 
