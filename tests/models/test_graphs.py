@@ -27,6 +27,7 @@ from jtrans.decoding.prepared.captured.transformer import GraphTransformer
 from jtrans.decoding.prepared.choose import prepared
 from jtrans.decoding.prepared.transformer import PreparedTransformer
 from jtrans.decoding.search.beam import beam_search
+from jtrans.decoding.search.captured import CapturedChoice
 from jtrans.models.base import TranslationModel
 from jtrans.models.reformer import Reformer
 
@@ -155,15 +156,17 @@ def test_searches_one_after_the_other_find_the_same(
         assert_same(ours, theirs)
 
 
-def noting_buckets(replays: list[Bucket]) -> Capture:
-    """Return a capture that adds a step's bucket to `replays` at every replay."""
+def noting_replays(steps: list[Bucket], choices: list[Bucket]) -> Capture:
+    """Return a capture that notes the bucket of every replay: of steps, or with choices."""
 
     def noted(work: Replay) -> Replay:
-        replay = taped(work)
-        bucket = work.__self__.bucket  # type: ignore[attr-defined]
+        replay, owner = taped(work), work.__self__  # type: ignore[attr-defined]
+        is_choice = isinstance(owner, CapturedChoice)
 
         def note() -> Tensor:
-            replays.append(bucket)
+            (choices if is_choice else steps).append(
+                owner.step.bucket if is_choice else owner.bucket
+            )
             return replay()
 
         return note
@@ -172,17 +175,74 @@ def noting_buckets(replays: list[Bucket]) -> Capture:
 
 
 def test_steps_are_replayed_as_sentences_leave_and_caches_grow(model: TranslationModel) -> None:
-    replays: list[Bucket] = []
-    graphed = graph_form(model, noting_buckets(replays))
+    steps: list[Bucket] = []
+    choices: list[Bucket] = []
+    graphed = graph_form(model, noting_replays(steps, choices))
     source, mask = sentences(5, 18, 1)
     options = {"beam": 3, "nbest": 3, "max_length": "S+6"}
     ours, theirs = (searched(each, source, mask, **options) for each in (graphed, prepared(model)))
     assert_same(ours, theirs)
     longest = max(len(tokens) for nbest in ours for tokens, _ in nbest)
-    assert len(replays) == longest - 1  # all but the first step
+    replays = steps + choices
+    # all but the first step; whether all are done is asked after four
+    assert longest - 1 <= len(replays) < longest + 3
+    assert len(choices) > len(steps)  # those at a limit
     assert {bucket.slots for bucket in replays} >= {16, 32}
     assert max(bucket.lanes for bucket in replays) == 8
     assert min(bucket.lanes for bucket in replays) < 8
+
+
+@pytest.mark.parametrize("stopping", ["count", "bound"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"beam": 1},
+        {"beam": 4, "nbest": 4, "length_penalty": 0.0},
+        {"beam": 4, "nbest": 2, "length_penalty": 2.0, "min_length": 4},
+        {"beam": 3, "length_penalty": 0.6, "length_penalty_form": "gnmt", "max_length": "30"},
+    ],
+)
+def test_choices_are_captured_under_all_options_that_rank(
+    model: TranslationModel, options: dict[str, Any], stopping: str
+) -> None:
+    steps: list[Bucket] = []
+    choices: list[Bucket] = []
+    graphed = graph_form(model, noting_replays(steps, choices))
+    for seed in (1, 2):
+        source, mask = sentences(4, 15, seed)
+        chosen = {"max_length": "S+9", "stopping": stopping, **options}
+        ours, theirs = (
+            searched(each, source, mask, **chosen) for each in (graphed, prepared(model))
+        )
+        assert_same(ours, theirs)
+    # on a CPU nothing is selected, and so captured, while single hypotheses go on in their places
+    assert choices or options["beam"] == 1
+
+
+def test_searches_in_either_mode_share_buffers(model: TranslationModel) -> None:
+    graphed, (source, mask) = graph_form(model, lambda work: work), sentences(3, 12, 5)
+    options = SearchOptions(beam=3, max_length="S+9")
+    with torch.inference_mode():
+        first = beam_search([graphed], source, mask, options)
+    assert beam_search([graphed], source, mask, options) == first
+
+
+@pytest.mark.parametrize(
+    "options", [{"no_repeat_ngram": 2}, {"max_repeats": 1}, {"diverse_groups": 2}]
+)
+def test_rules_that_read_the_prefix_are_not_captured(
+    model: TranslationModel, options: dict[str, Any]
+) -> None:
+    steps: list[Bucket] = []
+    choices: list[Bucket] = []
+    graphed = graph_form(model, noting_replays(steps, choices))
+    source, mask = sentences(3, 12, 4)
+    ours, theirs = (
+        searched(each, source, mask, beam=4, nbest=4, **options)
+        for each in (graphed, prepared(model))
+    )
+    assert_same(ours, theirs)
+    assert steps and not choices
 
 
 def test_slots_that_no_hypothesis_needs_are_used_again(model: TranslationModel) -> None:

@@ -21,8 +21,11 @@ from torch import Tensor
 from jtrans.decoding.lanes import leave_if_unwanted
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.base import Searchable
+from jtrans.decoding.prepared.captured.state import GraphState
 from jtrans.decoding.search.candidates import Choice, Continuations, survivors
+from jtrans.decoding.search.captured import CapturedChoice, captured_choice, prepare_capture
 from jtrans.decoding.search.diversity import DiverseGroups
+from jtrans.decoding.search.finals import Finals
 from jtrans.decoding.search.next_token import TokenRules, next_log_probs
 from jtrans.decoding.search.phrases import RequiredPhrases, SearchConstraints
 from jtrans.decoding.search.trace import Hypothesis, Trace
@@ -107,12 +110,8 @@ class _Search:
         self.last_divisor = torch.tensor(divisors, device=device)  # [A]
         self.next_limit = min(limits, default=0)  # no active sentence reaches its limit before
         self.active = torch.arange(B, device=device)  # [A]
-        self.done = torch.zeros(B, dtype=torch.bool, device=device)  # [A]
-        # final hypotheses of each group of the beam, of which there is one, or several (diversity)
-        self.final_count = torch.zeros(B, choice.groups, dtype=torch.int64, device=device)
+        self.finals = Finals(B, options, choice.groups, device)
         self.total = torch.zeros(B, 1, device=device)  # [A, h]; h is 1 at first, then the beam
-        # the best scores of final hypotheses, as many as will be returned, [A, nbest]
-        self.scores = torch.full((B, options.nbest), -math.inf, device=device)
         # the tokens so far, where a rule needs them, [A, h, step]
         self.prefix = torch.empty(B, 1, 0, dtype=torch.int64, device=device)
         self.token = torch.full((B,), EOS, device=device)  # [A * h]
@@ -122,9 +121,19 @@ class _Search:
         self.states: list[State] = [
             model.begin(memory, 1) for model, memory in zip(models, memories, strict=B > 0)
         ]
+        self.is_usual = len(models) == 1 and type(choice) is Choice and rules.are_usual
+        if self.is_usual:
+            for model, state in zip(models, self.states, strict=B > 0):
+                prepare_capture(model, state, options)
 
     def advance(self) -> None:
-        """Advance every hypothesis by one token and choose the best continuations."""
+        """Advance every hypothesis by one token, or by a few, and choose the best continuations."""
+        if self.is_usual:
+            most = self.next_limit - 1 - self.step  # no sentence is at its limit
+            captured, steps = captured_choice(self.states[0], self.options, most)
+            if captured is not None:
+                self._replay(captured, steps)
+                return
         A, h = self.total.shape
         log_probs = next_log_probs(self.models, self.states, self.token).view(A, h, -1)
         is_last = self.step + 1 >= self.next_limit
@@ -149,21 +158,10 @@ class _Search:
     def _finish(self, best: Continuations) -> None:
         """Record the hypotheses that end at this step and mark the sentences that are done."""
         k = self.options.beam
-        ends = (best.token[:, :k] == EOS) & (best.total[:, :k] > -math.inf) & ~self.done[:, None]
-        if self.options.stopping == "count":
-            # the original code takes the first k to end, in order of rank
-            by_group = ends.view(ends.shape[0], self.choice.groups, -1)
-            most = k // self.choice.groups
-            by_group &= self.final_count[..., None] + by_group.cumsum(2) <= most
-            self.final_count += by_group.sum(2)
-            self.done |= (self.final_count >= most).all(1)
-        else:
-            scores = best.total[:, :k] / self.options.divisor(self.step + 1)
-            both = torch.cat([self.scores, scores.masked_fill(~ends, -math.inf)], dim=1)
-            self.scores = both.topk(self.options.nbest).values
+        ends = self.finals.add(best, self.options.divisor(self.step + 1))
         self.has_final = True
         self.trace.end(self.step, self.active, ends, best.parent[:, :k], best.log_prob[:, :k])
-        self.done |= self.limit <= self.step + 1
+        self.finals.done |= self.limit <= self.step + 1
 
     def _continue(self, best: Continuations, *, checks: bool) -> None:
         """Go on with k continuations that do not end, in every unfinished sentence.
@@ -174,14 +172,25 @@ class _Search:
         """
         self.total = best.total
         self.trace.live(self.step, self.active, best.token, best.parent, best.log_prob)
-        row, parent, token = self.rows.number, best.parent, best.token
         keep = None
         if checks:
-            # a tiny vocabulary can run out of hypotheses
-            self.done |= self.total.amax(1) == -math.inf
-            if self.options.stopping == "bound":
-                self.done |= self.scores[:, -1] >= self._highest_score()
-            keep = self._sentences_left()
+            next_divisor = self.options.divisor(self.step + 2)
+            self.finals.close(self.total, next_divisor, self.last_divisor)
+            asks = self.asks_every_step or self.step % STEPS_BETWEEN_CHECKS == 0
+            keep = self._sentences_left(asks=asks)
+        self._pass_on(best, keep)
+
+    def _pass_on(
+        self, best: Continuations, keep: Tensor | None, *, is_passed: bool = False
+    ) -> None:
+        """Let the models go on with k continuations.
+
+        Args:
+            best: the continuations, k of each sentence.
+            keep: the sentences that go on; None if all do.
+            is_passed: whether the states know already which hypotheses go on.
+        """
+        row, parent, token = self.rows.number, best.parent, best.token
         if keep is not None:
             self._leave(keep)
             token, parent, row = token[keep], parent[keep], keep[:, None]
@@ -190,35 +199,42 @@ class _Search:
         self.token = token.flatten()
         if self.keeps_prefix:
             self.prefix = torch.cat([self.prefix[row, parent], token[..., None]], dim=2)
-        chosen = torch.add(parent, row, alpha=self.rows.beam)  # [A, k]
-        if not (self.asks_every_step and keep is None and self.rows.are_all(chosen)):
-            self.states = [state.select(chosen) for state in self.states]
+        if keep is not None or not is_passed:
+            chosen = torch.add(parent, row, alpha=self.rows.beam)  # [A, k]
+            if not (self.asks_every_step and keep is None and self.rows.are_all(chosen)):
+                self.states = [state.select(chosen) for state in self.states]
         self.rows = self.rows.of(*parent.shape)
 
-    def _highest_score(self) -> Tensor:
-        """Return the highest score that a survivor of each sentence can still reach, [A].
+    def _replay(self, captured: CapturedChoice, steps: int) -> None:
+        """Advance by some steps that are captured with the choices that follow them."""
+        captured.load(self.token, self.total, self.finals, self.last_divisor)
+        for _ in range(steps):
+            captured.replay()
+        state = self.states[0]
+        assert isinstance(state, GraphState)
+        state.advanced(steps)
+        for ends, parent, log_prob, left in captured.read(steps, len(self.active)):
+            self.trace.end(self.step, self.active, ends, parent, log_prob)
+            self.trace.live(self.step, self.active, left.token, left.parent, left.log_prob)
+            self.step += 1
+        self.total = left.total
+        self.finals.load(captured.finals)
+        self.has_final = True
+        self._pass_on(left, self._sentences_left(asks=True), is_passed=True)
 
-        Sums of log-probabilities only decrease, and what divides them is monotonic in the length:
-        it is largest at the next step or at the limit.
-        """
-        best = self.total.amax(1)
-        return torch.maximum(best / self.options.divisor(self.step + 2), best / self.last_divisor)
-
-    def _sentences_left(self) -> Tensor | None:
-        """Return the rows of unfinished sentences; None if none is finished, or not checked."""
-        is_end = self.step + 1 >= self.trace.steps
-        if not (
-            self.asks_every_step or is_end or self.step % STEPS_BETWEEN_CHECKS == 0
-        ) or not bool(self.done.any()):
+    def _sentences_left(self, *, asks: bool) -> Tensor | None:
+        """Return the rows of unfinished sentences; None if none is finished, or if not asked."""
+        done = self.finals.done
+        if not (asks or self.step + 1 >= self.trace.steps) or not bool(done.any()):
             return None
-        keep = (~self.done).nonzero()[:, 0]
-        return keep if self.is_joint else _in_places(keep, self.done)
+        keep = (~done).nonzero()[:, 0]
+        return keep if self.is_joint else _in_places(keep, done)
 
     def _leave(self, keep: Tensor) -> None:
         self.active, self.limit = self.active[keep], self.limit[keep]
         self.last_divisor = self.last_divisor[keep]
-        self.done, self.final_count = self.done[keep], self.final_count[keep]
-        self.total, self.scores = self.total[keep], self.scores[keep]
+        self.finals.keep(keep)
+        self.total = self.total[keep]
         left = self.active.tolist()
         self.is_running = bool(left)
         self.next_limit = min((self.limits[index] for index in left), default=0)

@@ -30,15 +30,17 @@ class Continuations:
     parent: Tensor  # the hypothesis of the sentence that it continues, [A, 2k]
     token: Tensor  # [A, 2k]
 
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return all values."""
+        return self.total, self.log_prob, self.parent, self.token
+
     def first(self, count: int) -> Continuations:
         """Return the first `count` of each sentence, [A, count]."""
-        each = (self.total, self.log_prob, self.parent, self.token)
-        return Continuations(*(values[:, :count] for values in each))
+        return Continuations(*(values[:, :count] for values in self.tensors()))
 
     def take(self, places: Tensor) -> Continuations:
         """Return those at the places [A, count]."""
-        each = (self.total, self.log_prob, self.parent, self.token)
-        return Continuations(*(values.gather(1, places) for values in each))
+        return Continuations(*(values.gather(1, places) for values in self.tensors()))
 
 
 class Choice:
@@ -71,15 +73,20 @@ def survivors(best: Continuations, groups: int) -> Continuations:
         best: the best 2k.
         groups: of the beam.
     """
+    return best.take(survivor_places(best, groups))
+
+
+def survivor_places(best: Continuations, groups: int) -> Tensor:
+    """Return their places among the best 2k, [A, k]."""
     A, k = best.token.shape[0], best.token.shape[1] // 2
     ends = (best.token == EOS).to(torch.uint8)
     if groups == 1:
-        return best.take(ends.argsort(dim=1, stable=True)[:, :k])
+        return ends.argsort(dim=1, stable=True)[:, :k]
     size = k // groups
     by_group = ends.view(A, 2, groups, size).transpose(1, 2).reshape(A, groups, 2 * size)
     place = by_group.argsort(dim=2, stable=True)[..., :size]  # [A, groups, size]
     first = torch.arange(groups, device=ends.device)[:, None] * size
-    return best.take((place // size * k + first + place % size).flatten(1))
+    return (place // size * k + first + place % size).flatten(1)
 
 
 def best_continuations(log_probs: Tensor, total: Tensor, count: int) -> Continuations:

@@ -73,6 +73,11 @@ class TokenRules:
         return self.required is not None or self._forbidden is not None
 
     @property
+    def are_usual(self) -> bool:
+        """Whether only minimum length, limits and symbols that never come are ruled."""
+        return not (self.has_phrases or self.needs_prefix or self.longest)
+
+    @property
     def needs_prefix(self) -> bool:
         """Whether `apply` depends on the tokens of the hypotheses so far."""
         options = self.options

@@ -138,11 +138,15 @@ class StepGraphs(Generic[Step]):
     def _new(self, bucket: Bucket) -> Step:
         with torch.inference_mode(False), torch.no_grad():  # searches in either mode may write
             step = self._build(bucket)
-        step.replay = step.work
+        step.replay = self.replay_of(step.work)
+        return step
+
+    def replay_of(self, work: Replay) -> Replay:
+        """Return the captured work, or the work itself after a capture has failed."""
         if self.has_failed:
-            return step
+            return work
         try:
-            step.replay = self._capture(step.work)
+            return self._capture(work)
         except Exception as error:
             self.kept.clear()
             if is_out_of_memory(error):
@@ -153,7 +157,7 @@ class StepGraphs(Generic[Step]):
                 "with the same results but slower: %s",
                 error,
             )
-        return step
+        return work
 
 
 def memory_for_graphs(device: torch.device) -> float:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.captured.graphs import Bucket, StaticStep
 from jtrans.decoding.prepared.encoder import PreparedEmbedding
 from jtrans.decoding.prepared.target import keep_sentences, own_slots
@@ -117,6 +118,8 @@ class SlotStep(StaticStep, Generic[Source]):
         self.bias = torch.zeros(B * beam, slots, dtype=dtype, device=device)
         self.all = torch.arange(B * beam, device=device)
         self._own = own_slots(beam, self.bias).repeat(B, 1)  # [B * beam, beam]
+        # what else is captured with this step, by the options of the search
+        self.choices: dict[SearchOptions, Any] = {}
         # a prefix has a slot of its own for each of its positions
         self._positions = embedding.added(slots + 1)
 
@@ -153,6 +156,12 @@ class SlotStep(StaticStep, Generic[Source]):
         held = self.held[layer]
         by_line = held.view(2, *parts.shape[1:4], *held.shape[-2:])
         return slot_attention(parts, by_line, self.bias, self.new)  # type: ignore[no-any-return]
+
+    def rewind(self) -> None:
+        """Write the first slots next; what the buffers hold is lost."""
+        self.row.copy_(self.all)
+        self.position.zero_()
+        self.new.copy_(self.all[: self.bucket.beam])
 
     def load(self, contents: Contents[Source]) -> None:
         """Fill the buffers with the state of a search; lanes that it does not need are idle."""

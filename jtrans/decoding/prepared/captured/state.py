@@ -89,7 +89,20 @@ class GraphState(Generic[Plain, Source]):
         self.plain: Plain | None = plain
         self.taken: SlotStep[Source] | None = None
         self.sentences, self.used, self.length = sentences, 0, 0
+        self.prepare: Callable[[SlotStep[Source]], None] | None = None  # called on new buffers
         self._asked: Bucket | None = None
+
+    @property
+    def room(self) -> int:
+        """Steps for which the buffers taken have slots."""
+        if self.taken is None:
+            return 0
+        return (self.taken.bucket.slots - self.used) // self.taken.bucket.beam
+
+    def advanced(self, steps: int) -> None:
+        """Count steps that were done on the buffers taken."""
+        assert self.taken is not None
+        self.used, self.length = self.used + steps * self.taken.bucket.beam, self.length + steps
 
     def select(self, rows: Tensor) -> GraphState[Plain, Source]:
         """Return the state of the hypotheses `rows`, [B', beam']; this one must not be reused."""
@@ -108,10 +121,10 @@ class GraphState(Generic[Plain, Source]):
         if self.taken is None:
             assert self.plain is not None
             return self.form.plain.step(token, self.plain)
-        if self.used + self.taken.bucket.beam > self.taken.bucket.slots:
+        if self.room == 0:
             self._make_room(self.taken)
         self.taken.token[: len(token)].copy_(token)
-        self.used, self.length = self.used + self.taken.bucket.beam, self.length + 1
+        self.advanced(1)
         return self.taken.replay()[: len(token)]
 
     def _reorder(self, step: SlotStep[Source], rows: Tensor) -> None:
@@ -149,6 +162,8 @@ class GraphState(Generic[Plain, Source]):
         return self.form.graphs.offer(bucket, self)
 
     def _load(self, step: SlotStep[Source], contents: Contents[Source]) -> None:
+        if self.prepare is not None:
+            self.prepare(step)
         step.load(contents)
         if self.taken is not None:
             self.taken.user = None
