@@ -65,21 +65,20 @@ def recipe_text(name: str) -> str:
     Settings it inherits (`extends`) are written into it, so that it is self-contained.
 
     Raises:
-        ConfigError: there is no such recipe, or it is a user's own file.
+        ConfigError: there is no such recipe, or a user's own file is not UTF-8.
     """
-    from jtrans.config import find_config
+    from jtrans.config import RECIPES, find_config
 
     path = find_config(name)
-    if path == Path(name):
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
         raise ConfigError(
-            f"{name} is a file of your own, not a recipe of jtrans",
-            hint=f"jtrans train {shlex.quote(name)} trains it; jtrans recipes lists recipes",
-            kind="config.unknown-recipe",
-        )
-    text = path.read_text(encoding="utf-8")
+            f"{path} is not UTF-8", hint="save it as UTF-8", kind="config.toml"
+        ) from error
     base = _EXTENDS.search(text)
-    if base is None:
-        return text
+    if base is None or RECIPES not in path.parents:
+        return text  # a user's own file is shown as it is
     shared = (path.parent / base[1]).read_text(encoding="utf-8")
     return _compose(shared, text[: base.start()] + text[base.end() :])
 
@@ -154,8 +153,16 @@ def _list(*, as_json: bool) -> None:
 
 
 def _copy(name: str, destination: Path) -> Path:
+    from jtrans.config import RECIPES, find_config
     from jtrans.files import write_text
 
+    if RECIPES not in find_config(name).parents:
+        raise ConfigError(
+            f"{name} is a file of your own, not a recipe of jtrans",
+            where="--copy",
+            hint=f"jtrans train {shlex.quote(name)} trains it; jtrans recipes lists recipes",
+            kind="config.copy",
+        )
     text = recipe_text(name)
     if destination.is_dir():
         destination = destination / f"{name.rpartition('/')[2]}.toml"

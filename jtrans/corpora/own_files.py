@@ -106,7 +106,7 @@ def read_text(
             return FORMATS[ending](path, languages)
         return read_pair(prefix, languages, with_references=with_references, skips_bad=skips_bad)
     except CorpusError as error:
-        if error.kind in LINE_ERRORS and not skips_bad:
+        if error.kind in LINE_ERRORS and ending != ENDING and not skips_bad:
             error.hint = f"{error.hint}; or leave such lines out: --skip-bad-lines"
         raise
 

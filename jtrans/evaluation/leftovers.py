@@ -79,6 +79,23 @@ def check_plain_text(
     raise CorpusError(text, where=where, hint=hint, kind="corpus.not-plain-text")
 
 
+def escaped_warning(references: Sequence[Sequence[str]]) -> str | None:
+    """Return a warning about references whose characters Moses escaped, None for others.
+
+    sacreBLEU's tokenizer splits ``&apos;s`` into four tokens, which match together: its BLEU of
+    IWSLT14's usual text is some three points above that of the same text unescaped.
+    """
+    marked = [line for text in references for line in text if _ESCAPED_BY_MOSES.search(line)]
+    if len(marked) < TOKENISED:
+        return None
+    example = _ESCAPED_BY_MOSES.findall(marked[0])[0]
+    return (
+        f"{len(marked):,} lines of the references have escaped characters, such as {example}, "
+        "which sacreBLEU splits into tokens that match together: its BLEU is too high, unlike "
+        "multi-bleu"
+    )
+
+
 def tokenised_warning(name: str, lines: Sequence[str]) -> str | None:
     """Return sacreBLEU's warning about hypotheses that were not detokenised, None for others."""
     number = sum(line.endswith(" .") for line in lines)

@@ -14,7 +14,7 @@ import numpy as np
 from jtrans.errors import ConfigError, name_hint
 from jtrans.evaluation.bleu import MultiBleu, multi_bleu
 from jtrans.evaluation.bootstrap import Bootstrap
-from jtrans.evaluation.leftovers import tokenised_warning
+from jtrans.evaluation.leftovers import escaped_warning, tokenised_warning
 from jtrans.evaluation.scores import METRICS, Score, sacrebleu_scores
 from jtrans.evaluation.seeds import SeedSample, compare_means
 from jtrans.evaluation.significance import PairedResult
@@ -166,7 +166,10 @@ def evaluate(
         name = output.name if output.group is None else output.group
         groups.setdefault(key, SeedGroup(name, [])).members.append(system)
     compared = compare_groups(list(groups.values()), plain, bootstrap.sentences)
-    warnings = [tokenised_warning(each.name, each.lines) for each in outputs if "bleu" in plain]
+    warnings: list[str | None] = []
+    if "bleu" in plain:
+        warnings = [tokenised_warning(each.name, each.lines) for each in outputs]
+        warnings.append(escaped_warning(references))
     return Evaluation(
         list(metrics),
         systems,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jtrans.evaluation.leftovers import find_leftover, tokenised_warning
+from jtrans.evaluation.leftovers import escaped_warning, find_leftover, tokenised_warning
 
 REFERENCE = ["We're here & there.", "Send it to a@@b.org.", "Use &amp; in HTML."] * 50
 
@@ -61,3 +61,10 @@ def test_a_hundred_lines_with_a_separate_period_are_told() -> None:
     assert "100 lines end in a tokenized period" in (
         tokenised_warning("x", ["it is so ."] * 100) or ""
     )
+
+
+def test_a_hundred_references_with_escapes_are_told() -> None:
+    lines = ["it &apos;s so ."] * 99
+    assert escaped_warning([lines, ["it 's so ."] * 99]) is None
+    assert "100 lines of the references" in (escaped_warning([lines, ["&#91;it"]]) or "")
+    assert escaped_warning([["&lt;b&gt; is HTML"] * 150]) is None
