@@ -97,6 +97,9 @@ CASES = (
 )
 
 
+SOME = ("transformer", "reformer-base")
+
+
 @pytest.fixture(params=CASES)
 def model(request: pytest.FixtureRequest) -> TranslationModel:
     """Models whose decoders differ, in float64."""
@@ -192,6 +195,7 @@ def test_steps_are_replayed_as_sentences_leave_and_caches_grow(model: Translatio
     assert min(bucket.lanes for bucket in replays) < 8
 
 
+@pytest.mark.parametrize("model", SOME, indirect=True)
 @pytest.mark.parametrize("stopping", ["count", "bound"])
 @pytest.mark.parametrize(
     "options",
@@ -219,6 +223,7 @@ def test_choices_are_captured_under_all_options_that_rank(
     assert choices or options["beam"] == 1
 
 
+@pytest.mark.parametrize("model", SOME, indirect=True)
 def test_searches_in_either_mode_share_buffers(model: TranslationModel) -> None:
     graphed, (source, mask) = graph_form(model, lambda work: work), sentences(3, 12, 5)
     options = SearchOptions(beam=3, max_length="S+9")
@@ -227,6 +232,7 @@ def test_searches_in_either_mode_share_buffers(model: TranslationModel) -> None:
     assert beam_search([graphed], source, mask, options) == first
 
 
+@pytest.mark.parametrize("model", SOME, indirect=True)
 @pytest.mark.parametrize(
     "options", [{"no_repeat_ngram": 2}, {"max_repeats": 1}, {"diverse_groups": 2}]
 )
