@@ -52,8 +52,9 @@ def average(
     if steps is not None and (last is not None or choose is not None):
         other = "--last" if choose is None else "--choose"
         raise usage_error(f"{other} and --steps exclude each other", "use one of them")
-    if data is not None and choose is None:
-        raise usage_error("--data needs --choose, which validates", "--choose valid-bleu")
+    if choose is None and (data is not None or device is not None):
+        unused = "--device" if data is None else "--data"
+        raise usage_error(f"{unused} needs --choose, which validates", "--choose valid-bleu")
     updates = _parse(steps)
     from jtrans.runs import find_run
 

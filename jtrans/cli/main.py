@@ -263,6 +263,9 @@ def _as_error(error: Exception) -> JtransError:
         if is_out_of_memory(error):
             hint = "a smaller model, shorter lines, or a machine with more memory"
             return WorkError(f"out of memory: {describe(error)}", hint=hint, kind="work.memory")
+    if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop from "):
+        # of Path.resolve before Python 3.13; from then on the system says it
+        return JtransError(f"s{str(error)[1:]}", hint="choose another path", kind="disk.path")
     if not isinstance(error, OSError):
         unexpected = InternalError(f"{type(error).__name__}: {error}")
         unexpected.hint = (

@@ -65,3 +65,13 @@ def test_a_name_too_long_for_a_file_is_wrong_input(jtrans: Jtrans, command: str)
     assert result.code == 2
     assert result.err.startswith("error: file name too long: xxx")
     assert "hint: choose another path" in result.err
+
+
+def test_a_link_to_itself_is_wrong_input(jtrans: Jtrans, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ("train.de", "train.en"):
+        (tmp_path / name).write_text("Hund\n", encoding="utf-8")
+    files = ["--train", tmp_path / "train", "--valid", tmp_path / "train", "--languages", "de-en"]
+    result = jtrans("prepare", *files, "--out", tmp_path / "loop")
+    assert result.code == 2
+    assert "bug" not in result.err and "hint: choose another path" in result.err

@@ -403,6 +403,7 @@ def test_averaging_names_what_it_made(workplace: Path, jtrans: Jtrans) -> None:
         ("runs/first", "--steps", "1", "--choose", "valid-loss"),
         ("runs/first", "--choose", "valid-loss", "--data", "nowhere"),
         ("runs/first", "--last", "1", "--data", "data"),
+        ("runs/first", "--last", "1", "--device", "cpu"),
         ("runs/first", "--last", "1", "--name", "best"),
     ],
 )

@@ -23,7 +23,12 @@ from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.prepared.captured.state import GraphState
 from jtrans.decoding.search.candidates import Choice, Continuations, survivors
-from jtrans.decoding.search.captured import CapturedChoice, captured_choice, prepare_capture
+from jtrans.decoding.search.captured import (
+    STEPS_BETWEEN_CHECKS,
+    CapturedChoice,
+    captured_choice,
+    prepare_capture,
+)
 from jtrans.decoding.search.diversity import DiverseGroups
 from jtrans.decoding.search.finals import Finals
 from jtrans.decoding.search.next_token import TokenRules, next_log_probs
@@ -32,9 +37,6 @@ from jtrans.decoding.search.trace import Hypothesis, Trace
 from jtrans.models.base import Memory, State
 from jtrans.nn.cpu.threads import threads_for
 from jtrans.text.vocabulary import EOS
-
-# Checking on a GPU whether sentences are done means waiting for it: only every few steps.
-STEPS_BETWEEN_CHECKS = 4
 
 
 def beam_search(

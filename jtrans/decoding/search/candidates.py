@@ -77,7 +77,7 @@ def survivors(best: Continuations, groups: int) -> Continuations:
 
 
 def survivor_places(best: Continuations, groups: int) -> Tensor:
-    """Return their places among the best 2k, [A, k]."""
+    """Return the places of the `survivors` among the best 2k, [A, k]."""
     A, k = best.token.shape[0], best.token.shape[1] // 2
     ends = (best.token == EOS).to(torch.uint8)
     if groups == 1:

@@ -23,7 +23,9 @@ from jtrans.decoding.search.candidates import Continuations, best_continuations,
 from jtrans.decoding.search.finals import Finals
 from jtrans.text.vocabulary import EOS, PAD, SPARE
 
-STEPS = 4  # most replays before the results are read
+# Checking on a GPU whether sentences are done means waiting for it: only every few steps. So many
+# replays follow each other at most.
+STEPS_BETWEEN_CHECKS = 4
 LONGEST = 4_096  # steps of a search; later ones are ordinary
 
 
@@ -64,7 +66,7 @@ class CapturedChoice:
         self.finals = Finals(B, options, 1, device)
         # of each replay: the best, where they end, and which of them survive
         self.replays = torch.zeros(1, dtype=torch.int64, device=device)
-        numbers = torch.zeros(STEPS, B, 2 * k, device=device)
+        numbers = torch.zeros(STEPS_BETWEEN_CHECKS, B, 2 * k, device=device)
         self.best = Continuations(
             numbers, numbers.clone(), numbers.to(torch.int64), numbers.to(torch.int64)
         )
@@ -153,5 +155,5 @@ def captured_choice(state: object, options: SearchOptions, most: int) -> tuple[A
     if not isinstance(state, GraphState) or state.taken is None:
         return None, 0
     choice = state.taken.choices.get(options)
-    steps = min(most, STEPS, state.room, LONGEST - state.length)
+    steps = min(most, STEPS_BETWEEN_CHECKS, state.room, LONGEST - state.length)
     return (choice, steps) if choice is not None and steps > 0 else (None, 0)
