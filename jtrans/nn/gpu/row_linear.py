@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -85,27 +86,13 @@ Returns:
 
 
 @row_linear.register_kernel("cuda")
-def _(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    residual: Tensor | None,
-    eps: float | None,
-    has_relu: bool,
-) -> Tensor:
+def _(x: Tensor, *others: Any) -> Tensor:
     from jtrans.nn.gpu import row_kernel
 
-    return row_kernel.linear(x, weight, bias, residual, eps, has_relu)
+    return row_kernel.linear(x, *others)
 
 
 @row_linear.register_fake
-def _(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    residual: Tensor | None,
-    eps: float | None,
-    has_relu: bool,
-) -> Tensor:
+def _(x: Tensor, weight: Tensor, bias: object, residual: Tensor | None, *_: object) -> Tensor:
     dtype = weight.dtype if residual is None else residual.dtype
     return x.new_empty(*x.shape[:-1], len(weight), dtype=dtype)
