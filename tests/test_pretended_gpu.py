@@ -104,6 +104,17 @@ def test_updates_are_those_of_the_cpu_and_hardly_wait(
     assert train("cuda", 12)[1] == waits  # none of an update's
 
 
+def test_a_step_of_the_search_launches_few_operations(on_gpu: OnGpu) -> None:
+    out, _ = on_gpu("plugins.pretended_gpu.operations", "fp32")
+    most = {"transformer": 60, "reformer-base": 93, "reformer-fast": 73}
+    assert len(out.splitlines()) == len(most)
+    for line in out.splitlines():
+        counted = json.loads(line)
+        assert counted["step"] <= most[counted["system"].split()[0]], line
+        assert counted["with choice"] <= counted["step"] + 62, line
+        assert counted["beside"] <= 7, line
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["devices", "dropout", "captured"])
 def test_parts_of_the_check_of_gpus(part: str, on_gpu: OnGpu) -> None:

@@ -10,7 +10,9 @@ import torch
 from nn.gpu.conftest import Interpret, compile_for_hopper
 from torch import Tensor
 
-from jtrans.nn.gpu.row_linear import fused_rows, fuses_rows, row_linear
+from jtrans.decoding.prepared.fixed_linear import GpuLinear, Standardise, with_norm
+from jtrans.nn.gpu import row_linear as row_linear_module
+from jtrans.nn.gpu.row_linear import MOST_ROWS, fused_rows, fuses_rows, row_linear
 
 pytest.importorskip("triton")
 
@@ -103,11 +105,21 @@ def test_the_operator_passes_the_checks_of_torch() -> None:
     torch.library.opcheck(row_linear, (x, weight, None, None, None, False))
 
 
-def test_rows_are_fused_on_a_gpu_and_on_demand_only() -> None:
-    x, weight, *_ = inputs(4, 24, 8, torch.float32)
+def test_few_rows_are_fused_where_launches_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    norm = torch.nn.LayerNorm(24, dtype=torch.float64)
+    torch.nn.init.normal_(norm.weight)
+    torch.nn.init.normal_(norm.bias)
+    x, weight, bias, residual = (each.double().detach() for each in inputs(4, 24, 8, torch.float32))
+    linear = GpuLinear(*with_norm(weight, bias, norm), Standardise(norm))
+    expected = torch.nn.functional.linear(norm(x), weight, bias).detach()
+    monkeypatch.setattr(row_linear_module, "is_supported", lambda *_, **__: True)
     assert not fuses_rows(x, weight)
     with fused_rows():
-        assert not fuses_rows(x, weight)
+        assert fuses_rows(x, weight)
+        assert not fuses_rows(x.expand(MOST_ROWS, 4, 24), weight)
+        torch.testing.assert_close(linear(x), expected)
+        torch.testing.assert_close(linear.relu(x), expected.relu())
+        torch.testing.assert_close(linear.add_to(residual, x), residual + expected)
 
 
 @pytest.mark.skipif("TRITON_INTERPRET" in os.environ, reason="nothing is compiled by it")
