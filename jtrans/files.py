@@ -46,51 +46,59 @@ def disk_errors(path: Path) -> Iterator[None]:
         error = raised.__cause__ if isinstance(raised, JtransError) else raised
         is_ours = not isinstance(raised, JtransError) or raised.kind.startswith("disk.")
         number = _error_number(error) if is_ours else None
-        if number in (errno.ENOSPC, errno.EDQUOT):
-            raise WorkError(
-                f"the disk is full: cannot write {path}",
-                hint="free some space or choose another folder, then run the same command again",
-                kind="disk.full",
-            ) from error
-        if number == errno.EFBIG:
-            raise WorkError(
-                f"{path} would exceed the largest file size allowed",
-                hint="lift the limit (ulimit -f), or choose a folder on another file system",
-                kind="disk.file-size",
-            ) from error
-        if number in (errno.EACCES, errno.EROFS, errno.EPERM):
-            if path.is_file() and not os.access(path, os.R_OK):
-                raise JtransError(
-                    f"no permission to read {path}",
-                    hint="ask its owner to permit it (chmod a+r), or for a copy",
-                    kind="disk.unreadable",
-                ) from error
-            raise JtransError(
-                f"no permission to write {path}",
-                hint="choose a folder you can write",
-                kind="disk.read-only",
-            ) from error
-        if number in (errno.ENOLCK, errno.EOPNOTSUPP):
-            raise JtransError(
-                f"the file system of {path} cannot lock files",
-                hint="choose a folder on another file system, or have it mounted with locks",
-                kind="disk.no-locks",
-            ) from error
-        if number in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
-            files = [parent for parent in path.parents if parent.is_file()]
-            reason = f"{files[0]} is no folder" if files else os.strerror(number).lower()
-            raise JtransError(
-                f"cannot write {path}: {reason}",
-                hint="choose another path",
-                kind="disk.not-a-folder",
-            ) from error
-        if number in (errno.ENAMETOOLONG, errno.ELOOP):
-            raise JtransError(
-                f"{os.strerror(number).lower()}: {path}",
-                hint="choose another path",
-                kind="disk.path",
-            ) from error
-        raise
+        explained = None if number is None else _explained(number, path)
+        if explained is None:
+            raise
+        raise explained from error
+
+
+def _explained(number: int, path: Path) -> JtransError | None:
+    """Return what a user can do about a failed write to a path; None if the error is another."""
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return WorkError(
+            f"the disk is full: cannot write {path}",
+            hint="free some space or choose another folder, then run the same command again",
+            kind="disk.full",
+        )
+    if number == errno.EFBIG:
+        return WorkError(
+            f"{path} would exceed the largest file size allowed",
+            hint="lift the limit (ulimit -f), or choose a folder on another file system",
+            kind="disk.file-size",
+        )
+    if number in (errno.EACCES, errno.EROFS, errno.EPERM):
+        return _forbidden(path)
+    if number in (errno.ENOLCK, errno.EOPNOTSUPP):
+        return JtransError(
+            f"the file system of {path} cannot lock files",
+            hint="choose a folder on another file system, or have it mounted with locks",
+            kind="disk.no-locks",
+        )
+    if number in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
+        files = [parent for parent in path.parents if parent.is_file()]
+        reason = f"{files[0]} is no folder" if files else os.strerror(number).lower()
+        return JtransError(
+            f"cannot write {path}: {reason}", hint="choose another path", kind="disk.not-a-folder"
+        )
+    if number in (errno.ENAMETOOLONG, errno.ELOOP):
+        return JtransError(
+            f"{os.strerror(number).lower()}: {path}", hint="choose another path", kind="disk.path"
+        )
+    return None
+
+
+def _forbidden(path: Path) -> JtransError:
+    if path.is_file() and not os.access(path, os.R_OK):
+        return JtransError(
+            f"no permission to read {path}",
+            hint="ask its owner to permit it (chmod a+r), or for a copy",
+            kind="disk.unreadable",
+        )
+    return JtransError(
+        f"no permission to write {path}",
+        hint="choose a folder you can write",
+        kind="disk.read-only",
+    )
 
 
 def _error_number(error: BaseException | None) -> int | None:

@@ -301,7 +301,7 @@ def _read_dictionary(path: str) -> str | None:
         return None
     try:
         with disk_errors(Path(path)):
-            return Path(path).read_bytes().decode("utf-8-sig")
+            dictionary = Path(path).read_bytes().decode("utf-8-sig")
     except (FileNotFoundError, IsADirectoryError, UnicodeDecodeError) as error:
         raise CorpusError(
             f"cannot read the dictionary {path}: {getattr(error, 'strerror', None) or 'not UTF-8'}",
@@ -309,3 +309,11 @@ def _read_dictionary(path: str) -> str | None:
             hint="it must be UTF-8 text with one word per line",
             kind="corpus.missing-file",
         ) from error
+    if not dictionary.strip():
+        raise CorpusError(
+            f"the dictionary {path} has no words",
+            where="--jieba-dictionary",
+            hint="write one word per line, or leave the option out",
+            kind="corpus.empty",
+        )
+    return dictionary

@@ -240,6 +240,9 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str]] = {
     "labels": (lambda f: None, ["--labels", "tags.txt"], "neither spacy:MODEL nor conllu:FILE"),
     "no labels": (lambda f: None, ["--labels", "conllu:nowhere"], "no such file: nowhere"),
     "dictionary": (lambda f: None, ["--jieba-dictionary", "no"], "cannot read the dictionary no"),
+    "empty dictionary": (
+        spoil("words", b"\n \n"), ["--jieba-dictionary", "corpus/words"],
+        "the dictionary corpus/words has no words"),
     "useless dictionary": (
         lambda f: None, ["--jieba-dictionary", "corpus/train.de"], "neither side uses it"),
     "segmenter": (lambda f: None, ["--segment", "mosse"], "no such segmenter: mosse"),
