@@ -8,7 +8,7 @@ from functools import cached_property
 
 from jtrans.decoding.options import SamplingOptions, SearchOptions
 from jtrans.decoding.search.phrases import SearchConstraints
-from jtrans.errors import DecodingError
+from jtrans.errors import DecodingError, how_many
 from jtrans.text.bpe import MARK
 from jtrans.text.pipeline import TextSide
 from jtrans.text.vocabulary import SPECIALS, UNK
@@ -151,13 +151,11 @@ def check_room(constraints: EncodedConstraints, limit: int, line: int) -> None:
     """
     hint = "a higher --max-length, for example S+200"
     if len(constraints.prefix) >= limit:
-        raise DecodingError.of_line(
+        raise _refusal(
             line,
-            f": a prefix of {len(constraints.prefix)} tokens leaves no room in a "
-            f"translation of at most {limit}: {' '.join(constraints.words)[:60]}",
-            where="--prefix",
-            hint=f"a shorter prefix, or {hint}",
-            kind="decoding.long-prefix",
+            f"a prefix of {how_many(len(constraints.prefix), 'token')} leaves no room in a "
+            f"translation of at most {limit}",
+            f"a shorter prefix, or {hint}",
         )
     if constraints.required and constraints.room > limit:
         raise _refusal(
