@@ -75,6 +75,17 @@ def test_a_translation_is_explained_whoever_made_it(model: jtrans.LoadedRun) -> 
     assert given.layers("decoder.cross")[0].weights.shape == (2, 4, 4)
 
 
+def test_a_string_is_not_taken_for_a_list_of_its_characters(model: jtrans.LoadedRun) -> None:
+    for call in (
+        lambda: model.translate("hund"),
+        lambda: model.score("hund", ["d", "o", "g", "s"]),
+        lambda: model.score(["h", "u", "n", "d"], "dogs"),
+        lambda: model.score(["hund"], ["dog"], metrics="bleu"),
+    ):
+        with pytest.raises(ConfigError, match="is a string, not a list of strings"):
+            call()
+
+
 def test_what_cannot_be_used_is_refused(model: jtrans.LoadedRun, corpus: PreparedCorpus) -> None:
     with pytest.raises(ConfigError, match="unknown metric"):
         model.score(["hund"], ["dog"], metrics=["blue"])

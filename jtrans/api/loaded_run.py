@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jtrans.errors import usage_error
+
 if TYPE_CHECKING:
     from jtrans.analysis.attention.explain import Explanation
     from jtrans.decoding.lines.translation import Translation
@@ -69,6 +71,7 @@ class LoadedRun:
         from jtrans.evaluation.systems import SystemOutput, check_metrics, evaluate
 
         side = self.run.pipeline.target
+        _refuse_strings(references=references, metrics=metrics)
         is_one_set = all(isinstance(reference, str) for reference in references)
         sets: Any = [references] if is_one_set else references
         names = check_metrics(metrics)
@@ -106,9 +109,17 @@ class LoadedRun:
     def _search(
         self, sources: Sequence[str], beam: int | None, search: Mapping[str, Any]
     ) -> list[Translation]:
+        _refuse_strings(sources=sources)
         chosen = dict(search) if beam is None else {**search, "beam": beam}
         translator = self.translator.with_options(replace(self.translator.options, **chosen))
         return [best[0] for best in translator.translate_nbest(sources, 1)]
+
+
+def _refuse_strings(**given: object) -> None:
+    """Refuse a string in place of a list of strings: its characters would be taken one by one."""
+    for name, value in given.items():
+        if isinstance(value, str):
+            raise usage_error(f"{name} is a string, not a list of strings", f"{name}=[{value!r}]")
 
 
 def load(
