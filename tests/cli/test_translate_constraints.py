@@ -153,3 +153,14 @@ def test_a_line_that_is_too_long_is_translated_in_parts(jtrans: Jtrans, make_run
     refused = jtrans("translate", joint, "--format", "jsonl", "--grid", stdin=long)
     assert refused.code == 2
     assert "cannot be translated in parts with a grid" in refused.err
+
+
+def test_a_refused_line_of_a_file_of_constraints_is_named_with_its_file(
+    jtrans: Jtrans, make_run: MakeRun, tmp_path: Path
+) -> None:
+    source, phrases = tmp_path / "source.de", tmp_path / "phrases.en"
+    source.write_text("hund\nmann\n", encoding="utf-8")
+    phrases.write_text("\ncat\n", encoding="utf-8")
+    result = jtrans("translate", make_run(), "-i", source, "--phrases", phrases)
+    assert result.code == 2
+    assert f"({source}:2, {phrases}:2)" in result.err.replace("\n", "")

@@ -120,7 +120,7 @@ def translate(
         workers=1 if source.is_prompt else processes.workers,
         gpus=gpus,
     )
-    with lines_of(source.name):
+    with lines_of(source.name, *files.names):
         work.check_input()
         work.write(output_file, aligned.alignments_file)
     if shard and output_file != "-":

@@ -105,6 +105,11 @@ class ConstraintFiles:
         """Whether there is any file."""
         return bool(self.files)
 
+    @property
+    def names(self) -> list[str]:
+        """The paths of the files."""
+        return [file.name for file in self.files.values()]
+
     def keep(self, part: range) -> None:
         """Keep the constraints of some lines, counted from 0."""
         for file in self.files.values():
