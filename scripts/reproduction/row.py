@@ -205,7 +205,10 @@ def run_row(
     should_stop: Callable[[], bool],
     progress: Progress,
 ) -> RowResult | None:
-    """Train and score a row; return and write its result, None if stopped before the end."""
+    """Train and score a row; return and write its result, None if stopped before the end.
+
+    The splits that its file has already are scored, too.
+    """
     from jtrans import api
     from jtrans.runs import Run
     from jtrans.training.setup.continuing import one_of_several
@@ -250,8 +253,12 @@ def run_row(
         ],
         splits={},
     )
-    for split in splits:
-        result.splits[split] = score_split(job, run, result.checkpoint, split, progress)
+    path = job.rows_folder / result.file_name
+    # another experiment with this row may have scored other splits: they are not lost
+    wanted = {*splits, *(RowResult.read(path).splits if path.is_file() else ())}
+    for split in job.data.splits:
+        if split in wanted:
+            result.splits[split] = score_split(job, run, result.checkpoint, split, progress)
     result.write(job.rows_folder)
     return result
 

@@ -292,19 +292,20 @@ def test_a_result_that_does_not_go_with_the_others_is_refused_before_training(
     assert not (out / "runs").exists()
 
 
+@pytest.mark.parametrize("splits", [["valid", "test"], ["valid"]])
 def test_a_result_without_a_split_is_completed_from_its_run(
-    done: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    splits: list[str], done: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
     shutil.copytree(done, out)
     experiment = find_experiment("demo", "grammar-de-en")
-    more = replace(experiment, splits=["valid", "test"])
+    more = replace(experiment, splits=splits)
     monkeypatch.setattr(command, "find_experiment", lambda name, task: more)
     weights = {path: path.stat().st_mtime_ns for path in out.rglob("*.safetensors")}
     line = ["demo", *TASK, *place(data, out), "--seeds", 1, *settings()]
     assert reproduce(*line, "--rows", "transformer-small") == 0
     result = RowResult.read(out / "rows" / "transformer-small-1.json")
-    assert set(result.splits) == {"valid", "test"}
+    assert list(result.splits) == ["valid", "test"]
     assert {path: path.stat().st_mtime_ns for path in weights} == weights
 
 
