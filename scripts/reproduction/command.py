@@ -131,7 +131,13 @@ def _draw(experiment: Experiment, job: Job, rows: Sequence[Row], seeds: Sequence
     """Draw the report and the figures of the rows that have a result and a run."""
     from scripts.reproduction.figures import draw, runs_of_results
 
-    here, elsewhere = runs_of_results(job, rows, seeds, experiment.splits)
+    checkpoint = f"average-{job.average}" if job.average else "best"
+    # all systems of a report translate with one checkpoint
+    others = [row.name for row in rows if job.checkpoint(row) != checkpoint]
+    if others:
+        console.talk(f"no figures of {', '.join(others)}: they show the checkpoint {checkpoint}")
+    drawn = [row for row in rows if row.name not in others]
+    here, elsewhere = runs_of_results(job, drawn, seeds, experiment.splits)
     if elsewhere:
         console.talk(
             f"the figures lack {', '.join(elsewhere)}: copy their runs into {job.out}/runs"
@@ -139,7 +145,6 @@ def _draw(experiment: Experiment, job: Job, rows: Sequence[Row], seeds: Sequence
     if not here:
         console.talk("no figures: none of these rows has both a result and a run here")
         return
-    checkpoint = f"average-{job.average}" if job.average else "best"
     page = draw(experiment, job, here, console.TerminalProgress(), checkpoint=checkpoint)[0]
     console.talk(f"{'Written':<12} {page}, and figures in {page.parents[1]}")
 

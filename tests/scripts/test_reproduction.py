@@ -539,7 +539,7 @@ def test_the_band_of_a_recipe_is_that_of_its_results(name: str) -> None:
 
 
 def test_a_row_can_score_the_average_of_another_rows_runs(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings_ = {"training.keep.last": 10}
     recipe = "demo/transformer-small"
@@ -550,11 +550,16 @@ def test_a_row_can_score_the_average_of_another_rows_runs(
     experiment = Experiment("pair", "A row and its average", rows, ["test"])
     monkeypatch.setattr(command, "find_experiment", lambda name, task: experiment)
     line = ["pair", *TASK, *place(data, tmp_path / "out"), "--seeds", 1, *settings()]
-    assert reproduce(*line, "--set", "training.validate_every=1") == 0
+    line += ["--set", "training.validate_every=1"]
+    assert reproduce(*line) == 0
     assert [path.name for path in (tmp_path / "out" / "runs").iterdir()] == ["plain-1"]
     average, plain = read_results(tmp_path / "out" / "rows")
     assert (average.checkpoint, plain.checkpoint) == ("average-2", "best")
     assert average.curve == plain.curve
+    line = [word for word in line if word != "--no-report"]
+    assert reproduce(*line, "--figures", "--rows", "average-2") == 0  # they would be of plain
+    assert "no figures of average-2" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "pair").exists()
 
 
 def paired(system: str, difference: float, p: float, *seeds: int) -> PairedResult:
