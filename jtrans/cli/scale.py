@@ -76,7 +76,7 @@ def scale(
 
     check_ratio(ratio)
     check_step(step)
-    if from_losses is not None or recipe is None:
+    if from_losses is not None:
         _refuse_training_options(
             {
                 "--data": data,
@@ -88,9 +88,9 @@ def scale(
                 "--device": device,
             }
         )
-        if recipe is None:
-            _scale_joint_layers(from_losses, layers, width_ratio, ratio, step, as_json=as_json)
-            return
+    if recipe is None:
+        _scale_joint_layers(from_losses, layers, width_ratio, ratio, step, as_json=as_json)
+        return
     if layers is not None or width_ratio is not None:
         raise usage_error(
             "the recipe says how large the base model is",

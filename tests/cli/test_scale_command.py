@@ -286,6 +286,12 @@ def test_options_of_trainings_are_refused_where_losses_are_given(
     assert not (tmp_path / "report").exists()
 
 
+def test_without_recipe_and_losses_one_of_them_is_asked_for(jtrans: Jtrans) -> None:
+    result = jtrans("scale", "--run")
+    assert result.code == 2
+    assert "give a recipe, or --from-losses" in result.err
+
+
 def test_the_plan_alone_trains_nothing(
     jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float]
 ) -> None:
