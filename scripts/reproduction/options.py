@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jtrans.errors import usage_error
-from scripts.reproduction.catalogue import experiment_names
+from scripts.reproduction.catalogue import Row, experiment_names
 from scripts.reproduction.row import LIMITS, limit_of
 
 DESCRIPTION = """Train, translate and score the rows of a table, and print it beside the paper's.
@@ -121,8 +121,8 @@ def check_numbers(chosen: argparse.Namespace) -> None:
         )
 
 
-def check_settings(settings: Sequence[str], setting: str) -> None:
-    """Refuse an unknown `setting`, and settings that other options decide.
+def check_settings(settings: Sequence[str], setting: str, rows: Sequence[Row]) -> None:
+    """Refuse an unknown `setting`, and settings that other options or all `rows` decide.
 
     Raises:
         ConfigError: naming what to write instead.
@@ -135,5 +135,12 @@ def check_settings(settings: Sequence[str], setting: str) -> None:
             raise usage_error(
                 f"--set {key} has no effect: the setting {setting} decides how long rows train",
                 "--setting equal-updates:200, or --setting paper for the limits of the recipes",
+                "--set",
+            )
+        if all(key in row.settings for row in rows):
+            raise usage_error(
+                f"--set {key} has no effect: the experiment decides it for "
+                f"{', '.join(row.name for row in rows)}",
+                "leave it out, or choose other --rows",
                 "--set",
             )

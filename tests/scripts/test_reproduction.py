@@ -368,6 +368,16 @@ def test_what_cannot_be_reproduced_is_refused(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_setting_that_changes_no_row_is_refused(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["ablations-little-text", *TASK, *place(data, tmp_path / "out"), "--budget", 0]
+    line += ["--set", "model.dropout=0.5", "--rows"]
+    assert reproduce(*line, "dropout-0.1,dropout-0.3") == 2
+    assert "the experiment decides it for dropout-0.1, dropout-0.3" in capsys.readouterr().err
+    assert reproduce(*line, "dropout-0.1,r-drop") == 0
+
+
 def test_a_corpus_without_a_split_of_the_table_is_refused_before_training(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
