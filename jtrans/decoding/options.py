@@ -339,5 +339,10 @@ class DecodingChoices:
                         f"{name} is for a search, and --sample draws translations at random",
                         f"leave out {name} or --sample",
                     )
+        if self.extras.mbr and options.beam == 1:
+            raise option_error(
+                "--mbr chooses among translations, and --beam 1 gives a single translation",
+                "--beam 5, or many samples: --sample --beam 32",
+            )
         for run in runs:
             run.checkpoint(self.checkpoint)

@@ -118,6 +118,7 @@ def test_translations_begin_with_their_prefixes(
         (["--alignment-layer", "decoder.0.cross"], "no effect without word alignments"),
         (["--unk-replace", "--alignment-layer", "decoder.9.cross"], "no attention map"),
         (["--mbr", "blue"], "unknown utility 'blue'"),
+        (["--mbr", "chrf", "--beam", "1"], "--mbr chooses among translations"),
         (["--stopping", "bind"], "unknown stopping rule 'bind'"),
         (["--sample", "--n-best", "9", "--beam", "3"], "beam 3 cannot give 9"),
         (["--sample", "--stopping", "bound"], "--stopping bound is for a search"),
