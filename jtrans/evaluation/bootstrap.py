@@ -64,6 +64,7 @@ def p_value(deviations: NDArray[np.float64], difference: float) -> float:
 
 def half_width(drawn: NDArray[np.float64]) -> float:
     """Return half the width of the 95 % interval of drawn numbers, as sacreBLEU does."""
-    ordered = np.sort(drawn)
-    tail = len(ordered) // 40
-    return float(ordered[len(ordered) - tail - 1] - ordered[tail]) / 2
+    tail = len(drawn) // 40
+    low, high = tail, len(drawn) - tail - 1
+    ordered = np.partition(drawn, (low, high))
+    return float(ordered[high] - ordered[low]) / 2

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from jtrans.evaluation.bootstrap import SEED, half_width, p_value
 
-FINENESS = 50  # random numbers for each quantile
+QUANTILES = 400  # of Student's t, each added to every deviation; an even number
+FINENESS = 125  # random numbers for each quantile
 PERCENTILES = (2.5, 97.5)
 # Student's t at 97.5 % by degrees of freedom; the last is used beyond, where it is a bit too large
 T_QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
@@ -133,7 +134,7 @@ def _with_seeds(
     *,
     is_borrowed: bool = False,
 ) -> NDArray[np.float64]:
-    """Return the deviations over sentences and seeds, twice as many as `drawn` if there are seeds.
+    """Return the deviations over sentences and seeds, `QUANTILES` times `drawn` if there are seeds.
 
     Args:
         drawn: deviations on drawn test sets, [samples].
@@ -149,9 +150,9 @@ def _with_seeds(
     if not sum(variances):
         return drawn
     squares = [part**2 / term.freedom for part, (_, term) in zip(variances, terms, strict=True)]
-    noise = math.sqrt(sum(variances)) * _t_quantiles(sum(variances) ** 2 / sum(squares), drawn.size)
-    # with either sign, so that the test is symmetric in the two systems
-    return np.concatenate([math.sqrt(share) * drawn + sign * noise for sign in (1, -1)])
+    noise = math.sqrt(sum(variances)) * _t_quantiles(sum(variances) ** 2 / sum(squares))
+    # all pairs: with one quantile for each deviation, p would depend on which meets which
+    return np.add.outer(math.sqrt(share) * drawn, noise).ravel()
 
 
 def _seed_variance(sample: SeedSample) -> _SeedVariance | None:
@@ -176,10 +177,9 @@ def _pooled(variances: Sequence[_SeedVariance | None]) -> _SeedVariance | None:
 
 
 @lru_cache(maxsize=64)
-def _t_quantiles(freedom: float, number: int) -> NDArray[np.float64]:
-    """Return evenly spaced quantiles of Student's t, symmetric and in random order."""
+def _t_quantiles(freedom: float) -> NDArray[np.float64]:
+    """Return `QUANTILES` evenly spaced quantiles of Student's t, symmetric."""
     generator = np.random.default_rng(SEED)
-    half = (number + 1) // 2
-    sizes = np.sort(np.abs(generator.standard_t(freedom, size=half * FINENESS)))
+    sizes = np.sort(np.abs(generator.standard_t(freedom, size=QUANTILES // 2 * FINENESS)))
     sizes = sizes[FINENESS // 2 :: FINENESS]
-    return generator.permutation(np.concatenate([sizes, -sizes])[:number])
+    return np.concatenate([-sizes[::-1], sizes])

@@ -1,8 +1,8 @@
-"""The tables of the reproduced experiments, from the files of their rows."""
+"""The tables of the reproduced experiments, from their rows' files, and of their statistics."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scripts.readme.markdown import BENCHMARKS, table
 
@@ -78,3 +78,15 @@ def judged(name: str, task: str) -> str:
 
     experiment = find_experiment(name, task)
     return verdict(experiment, reproduced_rows(experiment, task))
+
+
+def significance(results: dict[str, Any]) -> str:
+    """Return the table of how often equal systems differ significantly, from a simulation."""
+    rows = [
+        [" + ".join(map(str, row["runs"])), *(f"{share:.1%}" for share in row["shares"])]
+        for row in results["rows"]
+    ]
+    spreads = [f"{spread:g}" for spread in results["spreads"]]
+    note = f"`{results['command']}`; {results['pairs']:,} pairs for each share, "
+    note += f"{results['sentences']} sentences."
+    return f"{table(['runs', *spreads], rows)}\n\n{note}"

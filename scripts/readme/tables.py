@@ -14,12 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from scripts.readme import endurance, learning, speed
-from scripts.readme.experiments import judged, quality, reproduced
+from scripts.readme.experiments import judged, quality, reproduced, significance
 from scripts.readme.markdown import BENCHMARKS
 from scripts.readme.toolkits import toolkits
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/reproduction.md", "docs/training.md")
+DOCUMENTS = (
+    "README.md",
+    "docs/benchmarks.md",
+    "docs/reproduction.md",
+    "docs/systems.md",
+    "docs/training.md",
+)
 PAGES = tuple(ROOT / name for name in DOCUMENTS)
 MARKED = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 COMPARED = re.compile(r"(<!-- toolkits (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -49,6 +55,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "scaling": speed.scaling,
     "decode": speed.decode,
     "decode_zen5": speed.decode,
+    "significance": significance,
 }
 
 

@@ -7,33 +7,16 @@ import pytest
 
 from jtrans.evaluation.bootstrap import Bootstrap, half_width
 from jtrans.evaluation.seeds import SeedSample, SeedTest, compare_means
+from scripts.significance import equal_systems, share_that_differs
 
 SENTENCES = 50
 BOOTSTRAP = Bootstrap(SENTENCES)
 TRIALS = 250
 
 
-def systems(
-    runs: int, seed_deviation: float, generator: np.random.Generator, trials: int = TRIALS
-) -> list[SeedSample]:
-    """Return equal systems: every run has a score of its own, and one in each sentence."""
-    of_seeds = generator.normal(0, seed_deviation, size=(trials, runs))
-    scores = generator.normal(0, np.sqrt(SENTENCES), size=(SENTENCES, trials, runs)) + of_seeds
-    drawn = BOOTSTRAP.sums(scores) / SENTENCES  # [samples, trials, runs]
-    return [
-        SeedSample(values, column.T)
-        for values, column in zip(scores.mean(axis=0), drawn.transpose(1, 0, 2), strict=True)
-    ]
-
-
-def share_below(p: float, runs: tuple[int, int], seed_deviation: float) -> float:
-    generator = np.random.default_rng(7)
-    baselines, others = (systems(number, seed_deviation, generator) for number in runs)
-    tests = [
-        compare_means(first, other, sentences=SENTENCES)
-        for first, other in zip(baselines, others, strict=True)
-    ]
-    return sum(test.p_value < p for test in tests) / TRIALS
+def systems(runs: int, spread: float, generator: np.random.Generator) -> list[SeedSample]:
+    """Return twenty equal systems."""
+    return equal_systems(BOOTSTRAP, runs, spread, 20, generator)
 
 
 def sample(values: list[float], seed: int = 1, apart: float = 0.0) -> SeedSample:
@@ -45,16 +28,20 @@ def sample(values: list[float], seed: int = 1, apart: float = 0.0) -> SeedSample
 
 
 @pytest.mark.parametrize("runs", [(2, 2), (3, 3), (3, 1), (5, 5)])
-@pytest.mark.parametrize("seed_deviation", [0.0, 1.0, 5.0])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 5.0])
 def test_of_equal_systems_at_most_about_one_in_twenty_differs(
-    runs: tuple[int, int], seed_deviation: float
+    runs: tuple[int, int], spread: float
 ) -> None:
-    assert share_below(0.05, runs, seed_deviation) < 0.085
+    assert share_that_differs(runs, spread, TRIALS, SENTENCES) < 0.085
 
 
 @pytest.mark.parametrize("runs", [(3, 3), (5, 5)])
 def test_the_test_is_not_needlessly_strict(runs: tuple[int, int]) -> None:
-    assert share_below(0.05, runs, 0.5) > 0.02
+    assert share_that_differs(runs, 0.5, TRIALS, SENTENCES) > 0.02
+
+
+def test_single_runs_cannot_tell_what_other_seeds_would_give() -> None:
+    assert share_that_differs((1, 1), 7.0, TRIALS, SENTENCES) > 0.5
 
 
 def test_without_seeds_only_sentences_count() -> None:
@@ -124,6 +111,17 @@ def test_what_differs_by_sentence_is_not_counted_twice() -> None:
     assert seeds.interval() == pytest.approx(half_width(seeds.drawn.mean(axis=0)))
 
 
+@pytest.mark.parametrize("runs", [(3, 3), (3, 1)])
+def test_the_order_of_the_drawn_sets_makes_no_difference(runs: tuple[int, int]) -> None:
+    generator = np.random.default_rng(5)
+    for pair in zip(*(systems(number, 1.0, generator) for number in runs), strict=True):
+        order = generator.permutation(pair[0].drawn.shape[1])
+        first, other = (SeedSample(each.values, each.drawn[:, order]) for each in pair)
+        p = compare_means(first, other, sentences=SENTENCES).p_value
+        assert p == pytest.approx(compare_means(*pair, sentences=SENTENCES).p_value, abs=1e-5)
+        assert other.interval() == pytest.approx(pair[1].interval())
+
+
 def test_drawn_sets_without_a_value_are_left_out() -> None:
     first, other = sample([1.0, 2.0]), sample([5.0, 7.0])
     other.drawn[1, :10] = np.nan
@@ -137,7 +135,7 @@ def test_drawn_sets_without_a_value_are_left_out() -> None:
 @pytest.mark.parametrize("runs", [(3, 3), (2, 3), (3, 1)])
 def test_the_two_systems_of_a_comparison_can_change_places(runs: tuple[int, int]) -> None:
     generator = np.random.default_rng(3)
-    for first, other in zip(*(systems(number, 1.0, generator, 20) for number in runs), strict=True):
+    for first, other in zip(*(systems(number, 1.0, generator) for number in runs), strict=True):
         one, back = (
             compare_means(*pair, sentences=SENTENCES) for pair in ((first, other), (other, first))
         )
