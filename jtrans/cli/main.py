@@ -193,6 +193,11 @@ def _replace_closed_streams() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
+def _drop_output() -> None:
+    """Drop what stdout still holds, or Python would try to write it again at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -230,8 +235,7 @@ def main(arguments: list[str] | None = None) -> None:
         print("interrupted", file=sys.stderr)
         code = 130
     except BrokenPipeError:
-        # the reader of our output has quit (head, less): not an error
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # the reader of our output has quit (head, less): not an error
         code = 0
     except Exception as error:
         if debug:
@@ -239,6 +243,10 @@ def main(arguments: list[str] | None = None) -> None:
         shown = _as_error(error)
         if shown.kind != "distributed.other-rank":  # that one shows it
             show_error(shown, as_json=as_json)
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _drop_output()
         code = shown.exit_code
         is_final = not isinstance(shown, InternalError) and shown.kind != "distributed.lost"
     _log.info("end")

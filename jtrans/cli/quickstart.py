@@ -82,7 +82,7 @@ def quickstart(
     runs, results = [], []
     for recipe, share in RECIPES.items():
         console.talk()
-        results.append(_train(recipe, corpus.folder, out, minutes * share, device))
+        results.append(_train(recipe, corpus.folder, out, round(minutes * share, 3), device))
         runs.append(Run.open(results[-1].run))
     console.talk()
     console.talk(f"Translating {len(corpus.raw_lines('test', 'source')):,} test sentences")
