@@ -180,7 +180,7 @@ def test_json_lines_without_a_translation_are_refused(
         (["length", *FILES, "--beam", "3"], "--beam has no effect on files"),
         (["length", *FILES, "--hyp", "short.en"], "short.en has 1 line, test.de has 3"),
         (["length", *FILES, "--hyp", "none.en"], "no such file: none.en"),
-        (["compare", *FILES[2:]], "only one system"),
+        (["compare", *FILES[2:]], "compare needs two: --hyp A --hyp B"),
         (["frequency", *FILES, "--train", "none.en"], "no such file: none.en"),
         (["position"], "nothing to analyse"),
         (["labels", "--hyp", "a.en"], "nothing to analyse"),

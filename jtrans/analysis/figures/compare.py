@@ -47,7 +47,8 @@ def compare_tables(
         raise usage_error(
             f"only one system: {name}"
             + (" (runs that differ only by seed count as one)" if len(study.runs) > 1 else ""),
-            "compare needs two: jtrans analyze compare RUN RUN",
+            "compare needs two: "
+            + ("jtrans analyze compare RUN RUN" if study.runs else "--hyp A --hyp B"),
         )
     first, *others = study.subjects
     tables = [_significance(study, binning)]
