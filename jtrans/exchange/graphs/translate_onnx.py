@@ -6,6 +6,7 @@ were. The search is greedy: it always takes the most probable token.
 
 import hashlib
 import json
+import os
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -74,4 +75,8 @@ for number, line in enumerate(sys.stdin, start=1):
         inputs = {"token": token, "position": np.array(len(output)), **state}
         log_probs, *values = step.run(None, inputs)
         state.update(zip(changing, values, strict=True))
-    print(" ".join(output).replace("@@ ", ""), flush=True)
+    try:
+        print(" ".join(output).replace("@@ ", ""), flush=True)
+    except BrokenPipeError:  # the reader has quit (head)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        break

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -202,6 +204,17 @@ def test_the_example_knows_old_codes_and_no_special_words(
     monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
     runpy.run_path(str(example), run_name="__main__")
     assert seen == [source.encode(line) for line in lines]
+
+
+def test_the_example_ends_quietly_when_its_reader_has_quit(make_run: MakeRun) -> None:
+    run = make(make_run, "convs2s", TRACED["convs2s"])
+    example = export_to_onnx(run, run.folder / "out").folder / "translate_onnx.py"
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, str(example)]
+    outcome = subprocess.run(command, input=b"hund\n", stdout=writer, stderr=-1, check=False)
+    os.close(writer)
+    assert (outcome.returncode, outcome.stderr) == (0, b"")
 
 
 def test_the_example_names_a_line_that_is_too_long(
