@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,6 +84,19 @@ def test_a_string_is_not_taken_for_a_list_of_its_characters(model: jtrans.Loaded
         lambda: model.score(["hund"], ["dog"], metrics="bleu"),
     ):
         with pytest.raises(ConfigError, match="is a string, not a list of strings"):
+            call()
+
+
+def test_what_is_no_text_is_refused(model: jtrans.LoadedRun) -> None:
+    wrong: Any = 3
+    for call in (
+        lambda: model.explain(["hund"]),  # type: ignore[arg-type]
+        lambda: model.explain("hund", wrong),
+        lambda: model.translate(["hund", wrong]),
+        lambda: model.score(["hund"], ["dog", wrong]),
+        lambda: model.score(["hund"], [["dog"], [wrong]]),
+    ):
+        with pytest.raises(ConfigError, match=r"(3|'hund'\]) is not a string"):
             call()
 
 

@@ -71,9 +71,11 @@ class LoadedRun:
         from jtrans.evaluation.systems import SystemOutput, check_metrics, evaluate
 
         side = self.run.pipeline.target
-        _refuse_strings(references=references, metrics=metrics)
-        is_one_set = all(isinstance(reference, str) for reference in references)
+        is_one_set = any(isinstance(reference, str) for reference in references)
         sets: Any = [references] if is_one_set else references
+        _check_strings(metrics=metrics)
+        for lines in sets:
+            _check_strings(references=lines)
         names = check_metrics(metrics)
         best = self._search(sources, beam, search)
         output = SystemOutput(
@@ -101,6 +103,7 @@ class LoadedRun:
         from jtrans.analysis.attention.views import ViewSelection
         from jtrans.progress import Silent
 
+        _check_strings(source=[source], target=[] if target is None else [target])
         pair = explain_pair(
             self.translator, self.run.name, source, target, None, ViewSelection(), Silent()
         )
@@ -109,17 +112,20 @@ class LoadedRun:
     def _search(
         self, sources: Sequence[str], beam: int | None, search: Mapping[str, Any]
     ) -> list[Translation]:
-        _refuse_strings(sources=sources)
+        _check_strings(sources=sources)
         chosen = dict(search) if beam is None else {**search, "beam": beam}
         translator = self.translator.with_options(replace(self.translator.options, **chosen))
         return [best[0] for best in translator.translate_nbest(sources, 1)]
 
 
-def _refuse_strings(**given: object) -> None:
-    """Refuse a string in place of a list of strings: its characters would be taken one by one."""
-    for name, value in given.items():
-        if isinstance(value, str):
-            raise usage_error(f"{name} is a string, not a list of strings", f"{name}=[{value!r}]")
+def _check_strings(**given: Any) -> None:
+    """Refuse what is no list of strings, and a string, whose characters would be taken as one."""
+    for name, values in given.items():
+        if isinstance(values, str):
+            raise usage_error(f"{name} is a string, not a list of strings", f"{name}=[{values!r}]")
+        for value in values:
+            if not isinstance(value, str):
+                raise usage_error(f"{name}: {value!r} is not a string", "give text")
 
 
 def load(
