@@ -99,7 +99,7 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
             console.talk(f"{len(left)} left: {', '.join(left)}; nothing was trained")
         return 0
     setting = chosen.setting or experiment.setting
-    check_settings(chosen.set, setting, rows)
+    check_settings(chosen.set, setting, rows, chosen.average)
     job = _job(chosen, chosen.task, setting, experiment.overrides)
     if absent := [split for split in experiment.splits if split not in job.data.splits]:
         raise usage_error(

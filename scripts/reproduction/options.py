@@ -121,7 +121,9 @@ def check_numbers(chosen: argparse.Namespace) -> None:
         )
 
 
-def check_settings(settings: Sequence[str], setting: str, rows: Sequence[Row]) -> None:
+def check_settings(
+    settings: Sequence[str], setting: str, rows: Sequence[Row], average: int
+) -> None:
     """Refuse an unknown `setting`, and settings that other options or all `rows` decide.
 
     Raises:
@@ -131,6 +133,9 @@ def check_settings(settings: Sequence[str], setting: str, rows: Sequence[Row]) -
     for key in (text.partition("=")[0].strip() for text in settings):
         if key == "training.seed":
             raise usage_error(f"--set {key} has no effect: --seeds decides", "--seeds 7", "--set")
+        if average and key == "training.keep.last":
+            message = f"--set {key} has no effect: --average keeps what it needs"
+            raise usage_error(message, "leave it out", "--set")
         if limit and key.removeprefix("training.").split(".")[0] in LIMITS:
             raise usage_error(
                 f"--set {key} has no effect: the setting {setting} decides how long rows train",
