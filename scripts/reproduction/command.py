@@ -110,6 +110,8 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
     for row, seed in product(rows, seeds):  # refuse other settings or data before the first minute
         if job.finished(row, seed, experiment.splits) is None:
             job.check_run(row, seed)
+            if not chosen.figures:
+                job.check_result(row, seed)
     if chosen.figures:
         _show(experiment, done, chosen.out)
         _draw(experiment, job, rows, seeds)

@@ -94,6 +94,21 @@ class Job:
             free = free_settings(plain(config))
             check_same_run(Run.open(folder), config, self.data, free=free)
 
+    def check_result(self, row: Row, seed: int) -> None:
+        """Refuse to replace a result whose run is elsewhere: only that can score further splits.
+
+        Raises:
+            ConfigError: naming the result and where its run belongs.
+        """
+        from jtrans.runs import Run
+
+        path, folder = self.rows_folder / file_name(row.name, seed), self.run_folder(row, seed)
+        if path.is_file() and not Run.exists(folder):
+            raise usage_error(
+                f"{path} has not all splits of this table, and its run is not here",
+                f"copy the run to {folder}, or delete the result to train the row again",
+            )
+
     def finished(self, row: Row, seed: int, splits: Sequence[str]) -> RowResult | None:
         """Return the result of a row, if there is one with the scores of these splits.
 

@@ -309,6 +309,23 @@ def test_a_result_without_a_split_is_completed_from_its_run(
     assert {path: path.stat().st_mtime_ns for path in weights} == weights
 
 
+def test_a_result_without_a_split_is_not_replaced_by_that_of_a_new_run(
+    done: Path,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(done / "rows", out / "rows")
+    more = replace(find_experiment("demo", "grammar-de-en"), splits=["valid", "test"])
+    monkeypatch.setattr(command, "find_experiment", lambda name, task: more)
+    line = ["demo", *TASK, *place(data, out), "--seeds", 1, *settings()]
+    assert reproduce(*line) == 2
+    assert f"hint: copy the run to {out / 'runs'}" in capsys.readouterr().err
+    assert not (out / "runs").exists()
+
+
 def test_results_of_other_machines_are_merged(
     done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -376,6 +393,16 @@ def test_a_setting_that_changes_no_row_is_refused(
     assert reproduce(*line, "dropout-0.1,dropout-0.3") == 2
     assert "the experiment decides it for dropout-0.1, dropout-0.3" in capsys.readouterr().err
     assert reproduce(*line, "dropout-0.1,r-drop") == 0
+
+
+def test_the_number_of_checkpoints_is_not_set_where_average_decides_it(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["demo", *TASK, *place(data, tmp_path / "out"), "--budget", 0]
+    line += ["--set", "training.keep.last=2"]
+    assert reproduce(*line, "--average", 5) == 2
+    assert "--average keeps what it needs" in capsys.readouterr().err
+    assert reproduce(*line) == 0
 
 
 def test_a_corpus_without_a_split_of_the_table_is_refused_before_training(
