@@ -110,6 +110,23 @@ def _error_number(error: BaseException | None) -> int | None:
 
 
 @contextlib.contextmanager
+def creation_errors(folder: Path) -> Iterator[None]:
+    """Explain that nothing can be created in a folder that is there, such as /proc.
+
+    Raises:
+        JtransError: naming the folder.
+    """
+    try:
+        yield
+    except FileNotFoundError as error:  # others are known to `disk_errors`
+        raise JtransError(
+            f"no file can be created in {folder}",
+            hint="choose another folder",
+            kind="disk.no-files",
+        ) from error
+
+
+@contextlib.contextmanager
 def whole_file(path: Path, *, is_durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `path` that becomes `path` when the block succeeds.
 
@@ -145,10 +162,11 @@ def whole_folder(path: Path, *, replaces: bool = True) -> Iterator[Path]:
         FileExistsError: the folder is not empty and must not be replaced.
     """
     with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir()
+        with creation_errors(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir()
         try:
             yield temporary
             mode = temporary.stat().st_mode & 0o666  # the bits that the umask permits

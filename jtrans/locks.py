@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jtrans.errors import JtransError
-from jtrans.files import disk_errors
+from jtrans.files import creation_errors, disk_errors
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -96,7 +96,7 @@ def _acquire(
     import filelock
 
     lock: BaseFileLock = filelock.FileLock(owner_file.with_suffix(""))
-    with disk_errors(owner_file):
+    with disk_errors(owner_file), creation_errors(owner_file.parent):
         owner_file.parent.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire(timeout=patience_seconds, poll_interval=0.1)
@@ -110,14 +110,8 @@ def _check_can_be_created(path: Path) -> None:
     """Refuse a folder without room for a lock: filelock takes it for a lock that is held."""
     if path.exists():
         return
-    try:
+    with creation_errors(path.parent):
         path.touch()
-    except FileNotFoundError as error:  # others are known to `disk_errors`
-        raise JtransError(
-            f"no file can be created in {path.parent}",
-            hint="choose another folder",
-            kind="disk.no-files",
-        ) from error
 
 
 def _inode(path: Path) -> int | None:

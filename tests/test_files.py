@@ -61,6 +61,16 @@ def test_the_file_in_the_way_of_a_folder_is_named(tmp_path: Path) -> None:
         place.mkdir(parents=True)
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a file system without new files")
+def test_a_folder_in_which_nothing_can_be_created_is_named() -> None:
+    for place in (Path("/proc/run"), Path("/proc/new/run")):
+        with (
+            pytest.raises(JtransError, match="no file can be created in /proc"),
+            whole_folder(place),
+        ):
+            pass
+
+
 def test_a_folder_that_could_not_be_filled_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(JtransError), whole_folder(tmp_path / "new") as folder:
         (folder / "half").write_text("x", encoding="utf-8")
