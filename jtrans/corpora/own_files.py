@@ -18,7 +18,7 @@ from jtrans.corpora.formats.tsv import read_tsv
 from jtrans.corpora.formats.wmt_xml import read_wmt_xml
 from jtrans.corpora.packed import without_packing
 from jtrans.corpora.parallel import Corpus, ParallelText, join_texts
-from jtrans.errors import CorpusError
+from jtrans.errors import CorpusError, usage_error
 
 # Formats that hold both sides, by the file's ending (before .gz, .xz, .zst).
 LINE_FORMATS = {".tsv": read_tsv, ".jsonl": read_jsonl}
@@ -55,7 +55,16 @@ class OwnFiles:
 
         Raises:
             CorpusError: a file cannot be read, is empty, or has no partner for some line.
+            ConfigError: bad lines are to be left out, and no file is read line by line.
         """
+        endings = {
+            Path(without_packing(file)).suffix for file in (*self.train, *self.valid, *self.test)
+        }
+        if self.skips_bad and endings <= FORMATS.keys() - LINE_FORMATS.keys():
+            raise usage_error(
+                f"--skip-bad-lines has no effect on {' and '.join(sorted(endings))} files",
+                "leave it out",
+            )
         splits = {"train": join_texts([self._text(part, languages) for part in self.train])}
         read = functools.partial(self._text, languages=languages, with_references=True)
         if self.valid:

@@ -214,6 +214,13 @@ def test_bad_rows_are_left_out_by_reason(
     assert train["skipped"] == {reason: len(lines) for reason, lines in bad.items()}
 
 
+def test_files_that_are_not_read_by_lines_have_no_bad_lines(jtrans: Jtrans) -> None:
+    Path("train.conllu").write_bytes(conllu("Hund sieht Ball").encode())
+    files = ["--train", "train.conllu", "--valid", "train.conllu", "--languages", "de"]
+    result = jtrans("prepare", *files, "--out", "p", "--skip-bad-lines")
+    assert result.code == 2 and "has no effect on .conllu files" in result.err
+
+
 def test_a_file_that_is_mostly_no_text_is_refused_all_the_same(jtrans: Jtrans) -> None:
     Path("train.de").write_bytes(random.Random(1).randbytes(20_000))
     result = jtrans(*OWN, "--skip-bad-lines")
