@@ -187,6 +187,8 @@ def _close(result: Result, runs: Sequence[Path]) -> None:
             f"{result.update:,}). A higher limit continues it, for example "
             f"--set training.{higher[result.reason]}; --restart starts over"
         )
+        for change in result.ignored:
+            console.talk(f"no effect: {change}")
     else:
         best = result.best or {}
         metric = str(best.get("metric", "")).replace("-", " ")

@@ -134,6 +134,7 @@ class Result:
     returns: int = 0  # how often training diverged and went back
     # size, updates and mean BLEU of the best window of validations; None where none is kept
     window: dict[str, Any] | None = None
+    ignored: tuple[str, ...] = ()  # changed settings, as text, that a finished run does not take
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain values."""

@@ -140,11 +140,12 @@ class _Session:
             trainer.run.remove_leftovers()
             trainer.run.keep_word_counts(corpus.word_counts_path("target"))
             trainer.resume()
-            if not trainer.is_finished:
-                self._start(trainer, device_info, plan, copied)
-                if self.tensorboard:
-                    board = TensorBoard(trainer.run.tensorboard_folder, trainer.state.update)
-                    trainer.metrics.board = board
+            if trainer.is_finished:
+                return dataclasses.replace(trainer.train(), ignored=plan.changes)
+            self._start(trainer, device_info, plan, copied)
+            if self.tensorboard:
+                board = TensorBoard(trainer.run.tensorboard_folder, trainer.state.update)
+                trainer.metrics.board = board
             return trainer.train()
 
     def _plan(self) -> _Plan:

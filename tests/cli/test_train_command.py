@@ -143,6 +143,9 @@ def test_a_finished_run_says_so(workplace: Path, jtrans: Jtrans) -> None:
     assert again.code == 0
     assert again.err.startswith("nothing to do: runs/finished is finished")
     assert "--set training.max_updates=12" in again.err
+    assert "no effect" not in again.err
+    changed = jtrans(*arguments, "--set", "training.learning_rate=0.5")
+    assert re.search(r"^no effect: training\.learning_rate \S+ -> 0\.5$", changed.err, re.MULTILINE)
 
 
 def test_the_run_is_named_after_the_configuration_and_json_is_alone_on_stdout(
