@@ -28,7 +28,7 @@ def learn(
         default=...,
         names=["--input"],
     ),
-    output: Path = option("File to write.", "CODES", default=...),
+    output: str = option("File to write; -: standard output.", "CODES", default=...),
     min_frequency: int = option("Stop at pairs rarer than this.", default=2, min=1),
 ) -> None:
     """Learn the merges of one text, or of several together (joint BPE).
@@ -39,10 +39,13 @@ def learn(
 
     jtrans bpe learn --merges 4000 --min-frequency 5 --input a.de --output codes
     """
-    from jtrans.files import write_text
+    from jtrans.cli.translate.input import check_outputs
+    from jtrans.cli.translate.output import open_output
     from jtrans.text.bpe import count_file, count_merges
     from jtrans.text.bpe import learn as learn_merges
 
+    for path in inputs:
+        check_outputs({"--input": str(path)}, {"--output": output})
     counts: list[Counter[str]] = [count_file(path) for path in inputs]
     try:
         codes = learn_merges(counts, merges, min_frequency=min_frequency)
@@ -51,7 +54,8 @@ def learn(
         if error.kind == "corpus.too-small" and min_frequency > 1:
             hint = "give more text (--input may repeat), or lower --min-frequency"
         raise CorpusError(error.message, hint=hint, kind=error.kind) from error
-    write_text(output, codes)
+    with open_output(output) as stream:
+        stream.write(codes)
     learned = count_merges(codes)
     words = sum(count.total() for count in counts)
     console.say("BPE", f"{how_many(learned, 'merge')} learned from {how_many(words, 'word')}")
@@ -60,7 +64,9 @@ def learn(
             f"only {learned:,} of {merges:,} merges learned: all further pairs "
             f"occur fewer than {how_many(min_frequency, 'time')} (--min-frequency)"
         )
-    console.say("Written", str(output))
+    if output == "-":
+        return
+    console.say("Written", output)
     names = [shlex.quote(str(path)) for path in (output, inputs[0], f"{inputs[0]}.bpe")]
     console.next_step("jtrans bpe apply --codes {} < {} > {}".format(*names))
 

@@ -73,6 +73,28 @@ def test_learning_fewer_merges_than_asked_for_is_said(
     assert result.out == ""
 
 
+def test_codes_replace_neither_their_text_nor_a_folder(
+    jtrans: Jtrans, tmp_path: Path, texts: tuple[Path, Path]
+) -> None:
+    inputs = [word for text in texts for word in ("--input", text)]
+    for output in (texts[1], tmp_path):
+        result = jtrans("bpe", "learn", "--merges", 5, *inputs, "--output", output)
+        assert result.code == 2 and "hint: " in result.err
+    assert texts[1].read_bytes() == ENGLISH.encode()
+
+
+def test_codes_are_written_into_a_pipe(
+    jtrans: Jtrans, tmp_path: Path, texts: tuple[Path, Path]
+) -> None:
+    """A link, such as /dev/stdout, is not replaced by a file."""
+    link, learn = tmp_path / "link", ("bpe", "learn", "--merges", 5, "--input", texts[0])
+    link.symlink_to(tmp_path / "codes")
+    assert jtrans(*learn, "--output", link).code == 0 and link.is_symlink()
+    printed = jtrans(*learn, "--output", "-")
+    assert printed.out == link.read_text(encoding="utf-8")
+    assert not Path("-").exists() and "Next:" not in printed.err
+
+
 @pytest.mark.parametrize("packing", ["gzip", "lzma"])
 def test_packed_text_gives_the_merges_of_plain_text(
     jtrans: Jtrans, tmp_path: Path, texts: tuple[Path, Path], packing: str
