@@ -54,7 +54,9 @@ bench = command_group(
 
 @bench.command()
 def prepare(
-    name: str = argument("NAME", "A built-in corpus of `jtrans corpora`.", default=CORPUS),
+    name: str | None = argument(
+        "NAME", f"A built-in corpus of `jtrans corpora`; {CORPUS} by default.", default=None
+    ),
     train: list[str] | None = option("Your own files instead, as for jtrans prepare.", "PREFIX"),
     valid: str | None = VALID,
     languages: str | None = LANGUAGES,
@@ -76,8 +78,10 @@ def prepare(
     from jtrans.corpora.own_files import OwnFiles
 
     has_files = bool(train or valid or languages)
+    if has_files and name is not None:
+        raise usage_error(f"files cannot be combined with NAME ({name})", "leave one of them out")
     corpus, options = read_source(
-        OwnFiles(train or (), [valid] if valid else ()) if has_files else name,
+        OwnFiles(train or (), [valid] if valid else ()) if has_files else name or CORPUS,
         {} if bpe_merges is None else {"bpe_merges": bpe_merges},
         languages=languages,
         out="bench",
@@ -175,6 +179,8 @@ def decode(
     check_choice("--precision", precision, SEARCH_PRECISIONS)
     if run_name and (recipe or set_):
         raise usage_error("--run comes without --recipe and --set", "leave one of them out")
+    if checkpoint != "best" and not run_name:
+        raise usage_error("--checkpoint has no effect without --run", "--run RUN")
     name = run_name or recipe or DECODED
     model, vocabulary = (
         _trained(name, checkpoint, device) if run_name else _untrained(name, set_ or [], device)

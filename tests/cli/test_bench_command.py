@@ -53,6 +53,13 @@ def test_the_table_has_a_row_for_each_step_and_one_for_all(jtrans: Jtrans, tmp_p
     ]  # fmt: skip
 
 
+def test_a_name_beside_files_is_refused(jtrans: Jtrans, tmp_path: Path) -> None:
+    make_files(tmp_path)
+    files = ("--train", "train", "--valid", "valid", "--languages", "de-en")
+    result = jtrans("bench", "prepare", "grammar-de-en", *files)
+    assert result.code == 2 and "files cannot be combined with NAME" in result.err
+
+
 def test_half_of_ones_own_files_is_refused(jtrans: Jtrans) -> None:
     result = jtrans("bench", "prepare", "--train", "train")
     assert result.code == 2
@@ -151,6 +158,7 @@ def test_the_search_of_a_run_is_a_table(jtrans: Jtrans, make_run: MakeRun) -> No
         (["--recipe", "demo/reformer-fats"], "did you mean demo/reformer-fast?"),
         (["--run", "nowhere"], "no such run"),
         (["--run", "nowhere", "--recipe", "demo/transformer"], "leave one of them out"),
+        (["--checkpoint", "last"], "--checkpoint has no effect without --run"),
         (["--precision", "fp8"], "unknown value 'fp8'"),
         (["--set", "model.widht=3"], "did you mean model.width?"),
     ],
