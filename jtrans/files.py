@@ -147,6 +147,15 @@ def whole_file(path: Path, *, is_durable: bool = True) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+def irreplaceable(folder: Path) -> str | None:
+    """Return in words what keeps another folder from taking the place of `folder`, or None."""
+    real = Path(os.path.realpath(folder))
+    if os.path.ismount(real):
+        return "a disk is mounted there"
+    is_above = real.is_dir() and Path.cwd().is_relative_to(real)
+    return "this is the working directory" if is_above else None
+
+
 @contextlib.contextmanager
 def whole_folder(path: Path, *, replaces: bool = True) -> Iterator[Path]:
     """Yield a temporary folder beside `path` that becomes `path` when the block succeeds.
@@ -160,7 +169,14 @@ def whole_folder(path: Path, *, replaces: bool = True) -> Iterator[Path]:
 
     Raises:
         FileExistsError: the folder is not empty and must not be replaced.
+        JtransError: it cannot be replaced, or not be written.
     """
+    if problem := irreplaceable(path):
+        raise JtransError(
+            f"{path} cannot be replaced: {problem}",
+            hint=f"choose a folder inside it, such as {path / 'new'}; or start elsewhere",
+            kind="disk.place",
+        )
     with disk_errors(path):
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         with creation_errors(path.parent):

@@ -78,6 +78,17 @@ def test_a_folder_that_could_not_be_filled_leaves_nothing(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_working_directory_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "inside").mkdir()
+    monkeypatch.chdir(tmp_path / "inside")
+    for place in (Path(), tmp_path):
+        with pytest.raises(JtransError, match="this is the working directory"), whole_folder(place):
+            pass
+    assert Path.cwd() == tmp_path / "inside"
+
+
 @pytest.mark.skipif(os.name == "nt", reason="permissions of Unix")
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
 def test_files_of_a_folder_get_the_permissions_of_new_files(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CorpusError
-from jtrans.files import disk_errors, file_digest, write_bytes
+from jtrans.files import disk_errors, file_digest, irreplaceable, write_bytes
 from jtrans.locks import exclusive
 
 PATIENCE_SECONDS = 5.0
@@ -135,8 +135,7 @@ def check_place(folder: Path) -> None:
         CorpusError: it cannot.
     """
     real = Path(os.path.realpath(folder))
-    if real.is_dir() and (real.is_mount() or Path.cwd().is_relative_to(real)):
-        problem = "a disk is mounted there" if real.is_mount() else "this is the working directory"
+    if problem := irreplaceable(folder):
         raise CorpusError(
             f"{folder} cannot be replaced by the finished corpus: {problem}",
             hint=f"choose a folder inside it: --out {folder / 'corpus'}",
