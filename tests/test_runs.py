@@ -167,7 +167,7 @@ def test_last_without_any_run_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     assert list_runs() == []
     with pytest.raises(CheckpointError) as caught:
         find_run("@last")
-    assert caught.value.exit_code == 2
+    assert caught.value.exit_code == 2 and caught.value.hint
 
 
 def test_an_unknown_run_gets_the_nearest_name(make_run: Any) -> None:
@@ -178,7 +178,10 @@ def test_an_unknown_run_gets_the_nearest_name(make_run: Any) -> None:
 
 
 def test_a_folder_that_holds_no_run_is_refused_as_such(make_run: Any) -> None:
-    make_run()
+    broken: Run = make_run("broken")
+    (broken.folder / "config.toml").unlink()
+    with pytest.raises(CheckpointError, match="no run in runs/broken"):
+        find_run("broken")
     Path("empty").mkdir()
     with pytest.raises(CheckpointError, match="no run in empty"):
         find_run("empty")

@@ -20,7 +20,11 @@ def find_run(name: str) -> Run:
     if name == "@last":
         runs = list_runs()
         if not runs:
-            raise CheckpointError("there are no runs under runs/ yet", kind="run.missing")
+            raise CheckpointError(
+                "there are no runs under runs/ yet",
+                hint="create one with jtrans train",
+                kind="run.missing",
+            )
         return Run.open(max(runs, key=lambda folder: (folder / "run.json").stat().st_mtime))
     for folder in (Path(name), RUNS / name):
         if Run.exists(folder):
@@ -33,8 +37,9 @@ def find_run(name: str) -> Run:
                 + (" ..." if len(inside) > MOST_NAMED else ""),
                 kind="run.missing",
             )
-    if Path(name).is_dir():
-        return Run.open(Path(name))
+    for folder in (Path(name), RUNS / name):
+        if folder.is_dir():
+            return Run.open(folder)
     names = [folder.relative_to(RUNS).as_posix() for folder in list_runs()]
     names += ["@last"] if names else []
     wanted = name.removeprefix(f"{RUNS}/")
