@@ -103,6 +103,8 @@ def test_what_is_no_text_is_refused(model: jtrans.LoadedRun) -> None:
 def test_what_cannot_be_used_is_refused(model: jtrans.LoadedRun, corpus: PreparedCorpus) -> None:
     with pytest.raises(ConfigError, match="unknown metric"):
         model.score(["hund"], ["dog"], metrics=["blue"])
+    with pytest.raises(ConfigError, match="unknown precision: fp16"):
+        jtrans.load(model.run, precision="fp16")
     with pytest.raises(CorpusError):
         model.score(["hund"], ["dog", "cat"])
     with pytest.raises(ConfigError, match="needs a run folder"):

@@ -78,7 +78,9 @@ def _rows(values: dict[str, Any]) -> list[list[str]]:
     rows = []
     for name, value in values.items():
         if isinstance(value, dict):
-            rows += [[key, str(entry or "not installed")] for key, entry in value.items()]
+            rows += [
+                [key, "not installed" if entry is None else entry] for key, entry in value.items()
+            ]
         elif isinstance(value, list):
             rows += [[name.removesuffix("s"), entry] for entry in value]
         else:

@@ -20,6 +20,7 @@ from jtrans.nn.gpu.operator import missing_triton
 
 _log = logging.getLogger(__name__)
 _CHOICES = ("auto", "cpu", "cuda", "mps")
+_PRECISIONS = ("auto", "fp32", "bf16", "int8")
 _DEVICE = re.compile(r"(?P<kind>cpu|cuda|mps)(?::(?P<index>0|[1-9][0-9]{0,2}))?")
 
 
@@ -80,8 +81,16 @@ def resolve_precision(device: torch.device, precision: str) -> str:
     """Return ``fp32``, ``bf16`` or ``int8``; ``auto`` means bf16 on a GPU that has it, else fp32.
 
     Raises:
-        ConfigError: ``int8`` on a device other than a CPU, or without kernels for it.
+        ConfigError: an unknown one, or ``int8`` without kernels for it, as on devices other than a
+            CPU.
     """
+    if precision not in _PRECISIONS:
+        raise ConfigError(
+            f"unknown precision: {precision}",
+            where="--precision",
+            hint=name_hint(precision, _PRECISIONS),
+            kind="config.value",
+        )
     has_kernels = torch.backends.quantized.engine != "none"
     if precision == "int8" and (device.type != "cpu" or not has_kernels):
         reason = "this torch has no kernels for it" if device.type == "cpu" else f"not on {device}"

@@ -31,10 +31,14 @@ def test_versions_devices_and_folders_are_given(jtrans: Jtrans, tmp_path: Path) 
     assert facts["environment"] == {"JTRANS_DEVICE": "cpu", "JTRANS_OFFLINE": "1"}
 
 
-def test_the_table_has_a_line_for_each_fact(jtrans: Jtrans) -> None:
+def test_the_table_has_a_line_for_each_fact(
+    jtrans: Jtrans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JTRANS_CACHE", "")
     lines = [line.split(maxsplit=1) for line in jtrans("info").out.splitlines()]
     assert ["jtrans", __version__] in lines
     assert ["JTRANS_OFFLINE", "1"] in lines
+    assert ["JTRANS_CACHE"] in lines  # empty, not "not installed"
     assert any(line[0] == "device" for line in lines)
 
 

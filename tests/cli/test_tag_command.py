@@ -82,4 +82,5 @@ def test_bad_options_and_text_are_refused(jtrans: Jtrans, make_tagger: MakeTagge
     assert jtrans("tag", run, "--format", "xml", stdin=TEXT).code == 2
     assert jtrans("tag", run, "--input", "nowhere").code == 2
     assert jtrans("tag", run, "--checkpoint", "7", stdin=TEXT).code == 2
+    assert jtrans("tag", run, "--precision", "fp16", stdin=TEXT).code == 2
     assert jtrans("tag", run, stdin=b"\xff\n").code == 2
