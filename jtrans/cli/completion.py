@@ -32,7 +32,8 @@ def checkpoints(context: typer.Context, incomplete: str) -> list[str]:
     """Complete a checkpoint of the run that was already typed; without one, best or last."""
     from jtrans.runs import find_run
 
-    runs = context.params.get("run") or context.params.get("runs") or ()
+    given = (context.params.get(name) for name in ("run", "runs", "run_name"))
+    runs = next(filter(None, given), ())
     # after an option that lacks its value, arguments are still in `args`
     typed = [*([runs] if isinstance(runs, str) else runs), *context.args]
     names = ["best", "last"]

@@ -109,7 +109,8 @@ class CommandGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the subcommand, or refuse with the nearest name."""
         name = args[0] if args else ""
-        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
+        is_unknown = not name.startswith("-") and self.get_command(ctx, name) is None
+        if name and is_unknown and not ctx.resilient_parsing:  # a shell completes what it can
             path, commands = ctx.command_path, self.commands
             groups = [key for key in commands if name in getattr(commands[key], "commands", ())]
             near = f"{groups[0]} {name}" if groups else did_you_mean(name, commands)

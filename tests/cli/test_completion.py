@@ -90,6 +90,11 @@ CASES: dict[str, tuple[tuple[str, ...], set[str]]] = {
         ("translate", "base", "--checkpoint", ""),
         {"best", "last", "average", "50", "1200"},
     ),
+    "checkpoints of the run of an option": (
+        ("bench", "decode", "--run", "base", "--checkpoint", ""),
+        {"best", "last", "average", "50", "1200"},
+    ),
+    "after an unknown command": (("nope", "trai"), {"train"}),
     "a checkpoint": (("analyze", "length", "base", "--checkpoint", "1"), {"1200"}),
     "options": (("translate", "base", "--checkp"), {"--checkpoint"}),
     "nothing": (("translate", "nobody"), set()),
