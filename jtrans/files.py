@@ -133,8 +133,10 @@ def whole_file(path: Path, *, is_durable: bool = True) -> Iterator[Path]:
     If it `is_durable`, it is synced to disk first, so that it survives a power cut.
     """
     with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        with creation_errors(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.touch()
         try:
             yield temporary
             if is_durable:

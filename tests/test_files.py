@@ -15,6 +15,7 @@ from jtrans.files import (
     lines_digest,
     read_lines,
     text_digest,
+    whole_file,
     whole_folder,
     write_lines,
 )
@@ -63,10 +64,14 @@ def test_the_file_in_the_way_of_a_folder_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="a file system without new files")
 def test_a_folder_in_which_nothing_can_be_created_is_named() -> None:
-    for place in (Path("/proc/run"), Path("/proc/new/run")):
+    for make, place in (
+        (whole_folder, Path("/proc/run")),
+        (whole_folder, Path("/proc/new/run")),
+        (whole_file, Path("/proc/file")),
+    ):
         with (
             pytest.raises(JtransError, match="no file can be created in /proc"),
-            whole_folder(place),
+            make(place),
         ):
             pass
 
