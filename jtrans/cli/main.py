@@ -275,11 +275,7 @@ def _as_error(error: Exception) -> JtransError:
         # of Path.resolve before Python 3.13; from then on the system says it
         return JtransError(f"s{str(error)[1:]}", hint="choose another path", kind="disk.path")
     if not isinstance(error, OSError):
-        unexpected = InternalError(f"{type(error).__name__}: {error}")
-        unexpected.hint = (
-            "this is a bug: please report it with the output of --debug and jtrans info"
-        )
-        return unexpected
+        return _unexpected(error)
     try:
         with disk_errors(Path(str(error.filename or "the output"))):
             raise error
@@ -288,6 +284,21 @@ def _as_error(error: Exception) -> JtransError:
     except OSError:
         hint = "run again with --debug to see where"
         return WorkError(str(error), hint=hint, kind="system")
+
+
+def _unexpected(error: Exception) -> InternalError:
+    """Return the error to show for a bug, which may be one of a system from elsewhere."""
+    shown = InternalError(f"{type(error).__name__}: {error}")
+    shown.hint = "this is a bug: please report it with the output of --debug and jtrans info"
+    if "torch" in sys.modules:
+        from jtrans.models.zoo import imported_systems
+
+        if systems := imported_systems():
+            shown.hint = (
+                f"this is a bug of the system {' or '.join(systems)}, or of jtrans: --debug shows "
+                "where; the tests of docs/adding-a-system.md show what a system must do"
+            )
+    return shown
 
 
 if __name__ == "__main__":

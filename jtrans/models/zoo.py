@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -220,6 +221,15 @@ class SystemConfigs(Mapping[str, type[SystemConfig]]):
 def installed_systems() -> list[InstalledSystem]:
     """Return all systems of other distributions, usable or not."""
     return [InstalledSystem(point) for point in metadata.entry_points(group=ENTRY_POINTS)]
+
+
+def imported_systems() -> list[str]:
+    """Return the systems of other distributions whose modules are imported, in words."""
+    return [
+        f"{system.point.name} of {system.distribution}"
+        for system in installed_systems()
+        if system.point.module in sys.modules
+    ]
 
 
 def system_configs() -> SystemConfigs:

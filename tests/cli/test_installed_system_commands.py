@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from plugins.command_line import Jtrans
-from plugins.installed_systems import BringSystem
+from plugins.installed_systems import BringSystem, documented_system
 
 from jtrans.data.prepared import PreparedCorpus
 
@@ -110,3 +110,13 @@ def test_a_name_that_is_taken_is_refused_where_it_is_used(
     refused = jtrans(*command)
     assert refused.code == 2
     assert "transformer: jtrans, my-systems 1.0" in refused.err
+
+
+def test_a_mistake_in_an_installed_system_is_not_called_a_bug_of_jtrans(
+    jtrans: Jtrans, bring_system: BringSystem, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    bring_system(documented_system().replace("def select(", "def selected("))
+    (tmp_path / "mine.toml").write_text(RECIPE, encoding="utf-8")
+    result = jtrans("train", "mine.toml", "--data", corpus.folder, "--run", "one")
+    assert result.code == 1
+    assert "hint: this is a bug of the system mine of my-systems 1.0, or of jtrans" in result.err
