@@ -9,6 +9,7 @@ from torch import Tensor
 
 from jtrans.config import TrainingConfig
 from jtrans.models.base import TranslationModel
+from jtrans.nn.cpu.malloc import FreedMemory
 from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.divergence.batch_statistics import BatchStatistics
 from jtrans.training.divergence.random_state import RandomState
@@ -67,6 +68,7 @@ class UpdateGradient:
         )
         self.skips = Skips(self.accumulator, ranks, training.seed)
         self._statistics = BatchStatistics(model)
+        self._freed = FreedMemory()
         self._done = 0
 
     def accumulate(
@@ -104,6 +106,7 @@ class UpdateGradient:
         """End an update: its gradient's norm, [], and whether it was `dropped`, [] bool."""
         self.noise.end(norm)
         self._statistics.restore(dropped)
+        self._freed.release()
 
     def labelled(self, micro_batches: Sequence[MicroBatch]) -> dict[str, int]:
         """Count the labelled source tokens of an update by kind."""
