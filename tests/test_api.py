@@ -115,3 +115,36 @@ def test_what_cannot_be_used_is_refused(model: jtrans.LoadedRun, corpus: Prepare
         jtrans.prepare(train=["a"], valid="b")
     with pytest.raises(ConfigError, match="bpe_mergs"):
         jtrans.prepare("grammar-de-en", bpe_mergs=3)
+
+
+def _write_pairs(folder: Path) -> Path:
+    """Write a few pairs as files, and return their prefix."""
+    lines = [f"hund {number} sieht katze ." for number in range(40)]
+    for language in ("de", "en"):
+        (folder / f"pairs.{language}").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return folder / "pairs"
+
+
+def test_files_to_prepare_are_paths_or_strings_one_or_several(tmp_path: Path) -> None:
+    pairs = _write_pairs(tmp_path)
+    common: dict[str, Any] = {
+        "languages": "de-en",
+        "valid_size": 4,
+        "drop_identical": False,
+        "workers": 1,
+    }
+    one = jtrans.prepare(train=pairs, out="one", bpe_merges=20, **common)
+    several = jtrans.prepare(train=[str(pairs)], out="two", pipeline=Path("one"), **common)
+    assert one.info["splits"]["valid"] == several.info["splits"]["valid"]
+
+
+def test_a_named_corpus_and_files_exclude_each_other(tmp_path: Path) -> None:
+    pairs = _write_pairs(tmp_path)
+    conflicts: list[dict[str, Any]] = [{"train": pairs}, {"languages": "de"}, {"valid_size": 7}]
+    for files in conflicts:
+        with pytest.raises(ConfigError, match="cannot be combined with NAME"):
+            jtrans.prepare("grammar-de-en", **files)
+    with pytest.raises(ConfigError, match="--from needs the NAME"):
+        jtrans.prepare(train=pairs, valid=pairs, languages="de-en", out="mine", originals="x")
+    with pytest.raises(ConfigError, match="--valid-size -1 is less than 1"):
+        jtrans.prepare(train=pairs, valid_size=-1, languages="de-en", out="mine")

@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from jtrans.progress import Progress
 
 
+Files = str | Path | Sequence[str | Path]  # one file, or several
+
+
 def prepare(
     name: str | None = None,
     *,
-    train: Sequence[str] = (),
-    valid: str | Sequence[str] | None = None,
+    train: Files = (),
+    valid: Files | None = None,
     valid_size: int | None = None,
-    test: Sequence[str] = (),
+    test: Files = (),
     languages: str | None = None,
     skip_bad_lines: bool = False,
     originals: str | Path | None = None,
@@ -42,8 +45,8 @@ def prepare(
         name: the name of a catalogue corpus; None for your own files.
         train: prefixes of your training files, such as ``corpus/train`` for ``corpus/train.de``
             and ``corpus/train.en``; or files that contain both sides; or CoNLL-U files, whose
-            sentences are both sides.
-        valid: validation files, given like `train`; several are concatenated.
+            sentences are both sides. One, or several, which are concatenated.
+        valid: validation files, given like `train`.
         valid_size: the number of pairs to take from the training files for validation instead.
         test: test files, given like `train`.
         languages: the languages of your files, such as ``de-en``; ``en`` for CoNLL-U.
@@ -63,9 +66,10 @@ def prepare(
     from jtrans.corpora.own_files import OwnFiles
     from jtrans.preparation.prepare import prepare as prepare_corpus
 
-    prefixes = [valid] if isinstance(valid, str) else valid or ()
+    files = OwnFiles(_names(train), _names(valid or ()), _names(test), valid_size, skip_bad_lines)
+    _check_source(name, files, languages, originals)
     text, combined = read_source(
-        OwnFiles(train, prefixes, test, valid_size, skip_bad_lines) if name is None else name,
+        files if name is None else name,
         options,
         languages=languages,
         originals=originals,
@@ -81,6 +85,37 @@ def prepare(
         progress=progress,
         command=command,
     )
+
+
+def _names(files: Files) -> list[str]:
+    several = [files] if isinstance(files, (str, Path)) else files
+    return [str(file) for file in several]
+
+
+def _check_source(
+    name: str | None, files: OwnFiles, languages: str | None, originals: str | Path | None
+) -> None:
+    """Refuse a name together with what only files have, and the other way round."""
+    if name is None:
+        if originals is not None:
+            raise usage_error(
+                "--from needs the NAME of a corpus",
+                "jtrans prepare NAME --from DIR; jtrans corpora lists the names",
+            )
+        return
+    of_files = {
+        "--train": files.train,
+        "--valid": files.valid,
+        "--valid-size": files.valid_size,
+        "--test": files.test,
+        "--languages": languages,
+        "--skip-bad-lines": files.skips_bad,
+    }
+    for option, value in of_files.items():
+        if value:
+            raise usage_error(
+                f"{option} cannot be combined with NAME ({name})", f"jtrans prepare {name}"
+            )
 
 
 def read_source(
@@ -132,6 +167,8 @@ def _own_files(
             "--valid-size takes the valid split from train, but --valid gives one",
             "leave one or the other out",
         )
+    if files.valid_size is not None and files.valid_size < 1:
+        raise usage_error(f"--valid-size {files.valid_size} is less than 1", "--valid-size 2000")
     if not (train and (valid or files.valid_size) and languages and out):
         needed: dict[str, Any] = {"--train": train, "--valid": valid or files.valid_size}
         needed |= {"--languages": languages, "--out": out}

@@ -115,7 +115,7 @@ class TextOptions:
 
     def chosen(self) -> dict[str, Any]:
         """Return the fields of `PrepareOptions`; None leaves the default."""
-        values = {name: str(v) if isinstance(v, Path) else v for name, v in vars(self).items()}
+        values = dict(vars(self))
         segment = values.pop("segment")
         for side in ("source_segment", "target_segment"):
             values[side] = values[side] or segment
@@ -203,17 +203,6 @@ def prepare(
         options = {**files, "from": originals, **chosen}
         _show(_merge_parts(files["train"], options, out, force=force), as_json=as_json)
         return
-    if name is None and originals is not None:
-        raise usage_error(
-            "--from needs the NAME of a corpus",
-            "jtrans prepare NAME --from DIR; jtrans corpora lists the names",
-        )
-    file_options = [option for option, value in files.items() if value]
-    if name is not None and file_options:
-        raise usage_error(
-            f"--{file_options[0].replace('_', '-')} cannot be combined with NAME ({name})",
-            f"jtrans prepare {name}",
-        )
     prepared = prepare_corpus(
         name,
         **files,

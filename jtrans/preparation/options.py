@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
@@ -104,7 +105,8 @@ class PrepareOptions(ConfigSection):
 
     def __init__(self, **values: Any) -> None:
         try:
-            super().__init__(**values)
+            paths = {name: str(value) for name, value in values.items() if isinstance(value, Path)}
+            super().__init__(**{**values, **paths})
         except ValidationError as error:
             hint = "jtrans prepare --help shows the valid values"
             fault = explain_fault(error, PrepareOptions, ConfigError, where="", hint=hint)
