@@ -287,18 +287,19 @@ def _as_error(error: Exception) -> JtransError:
 
 
 def _unexpected(error: Exception) -> InternalError:
-    """Return the error to show for a bug, which may be one of a system from elsewhere."""
-    shown = InternalError(f"{type(error).__name__}: {error}")
-    shown.hint = "this is a bug: please report it with the output of --debug and jtrans info"
-    if "torch" in sys.modules:
-        from jtrans.models.zoo import imported_systems
+    """Return a bug: of jtrans, or of the systems of other distributions that it is running."""
+    from jtrans.models.zoo import installed_systems
 
-        if systems := imported_systems():
-            shown.hint = (
-                f"this is a bug of the system {' or '.join(systems)}, or of jtrans: --debug shows "
-                "where; the tests of docs/adding-a-system.md show what a system must do"
-            )
-    return shown
+    bug = InternalError(f"{type(error).__name__}: {error}")
+    bug.hint = "this is a bug: please report it with the output of --debug and jtrans info"
+    if systems := [system for system in installed_systems() if system.is_imported]:
+        names = " and ".join(f"{each.point.name} of {each.distribution}" for each in systems)
+        bug.hint = (
+            f"the fault may be in {names}: docs/adding-a-system.md has the tests that show it; "
+            f"if they pass, {bug.hint}"
+        )
+        bug.where = next(filter(None, (system.place_of(error) for system in systems)), None)
+    return bug
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import logging
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -99,6 +100,17 @@ class InstalledSystem:
     def config_class(self) -> type[SystemConfig]:
         """Return the configuration class, see `model_class`."""
         return self.model_class().Config
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether this process runs its code."""
+        return self.point.module in sys.modules
+
+    def place_of(self, error: BaseException) -> str | None:
+        """Return where an error left this system's module, None if it did not pass through it."""
+        file = getattr(sys.modules.get(self.point.module), "__file__", None)
+        calls = reversed(traceback.extract_tb(error.__traceback__))
+        return next((f"{file}:{call.lineno}" for call in calls if call.filename == file), None)
 
     def _refusal(self, fault: str) -> ConfigError:
         return ConfigError(
@@ -221,15 +233,6 @@ class SystemConfigs(Mapping[str, type[SystemConfig]]):
 def installed_systems() -> list[InstalledSystem]:
     """Return all systems of other distributions, usable or not."""
     return [InstalledSystem(point) for point in metadata.entry_points(group=ENTRY_POINTS)]
-
-
-def imported_systems() -> list[str]:
-    """Return the systems of other distributions whose modules are imported, in words."""
-    return [
-        f"{system.point.name} of {system.distribution}"
-        for system in installed_systems()
-        if system.point.module in sys.modules
-    ]
 
 
 def system_configs() -> SystemConfigs:
