@@ -59,6 +59,23 @@ def test_a_broken_system_is_refused_by_the_name_of_its_distribution(
     assert system_configs()["transformer"]
 
 
+@pytest.mark.parametrize("holder", ["[{}]", "({},)", "{{'last': {}}}"])
+def test_weights_that_torch_does_not_know_of_are_refused(
+    holder: str, bring_system: BringSystem
+) -> None:
+    output = "nn.Linear(E, target_vocabulary)"
+    bring_system(documented_system().replace(output, holder.format(output)))
+    config = system_configs()["mine"](system="mine", width=8)
+    with pytest.raises(ConfigError, match=r"the weights in output are no parameters of the model"):
+        build_model(config, 20, 20)
+
+
+def test_a_system_may_list_its_parts_again(bring_system: BringSystem) -> None:
+    names = "        self.parts = [self.encoder, self.decoder]\n    def encode("
+    bring_system(documented_system().replace("    def encode(", names, 1))
+    build_model(system_configs()["mine"](system="mine", width=8), 20, 20)
+
+
 def test_a_name_that_is_taken_is_refused_with_both_owners(bring_system: BringSystem) -> None:
     bring_system(point="transformer = my_systems:Mine")
     with pytest.raises(ConfigError, match=r"transformer: jtrans, my-systems 1\.0") as caught:
