@@ -90,10 +90,11 @@ class InstalledSystem:
             raise self._refusal(f"{self.point.value} is no subclass of TranslationModel")
         config = getattr(model, "Config", None)
         if not (isinstance(config, type) and issubclass(config, SystemConfig)):
-            raise self._refusal(f"{self.point.value} has no class attribute Config")
+            raise self._refusal(f"{self.point.value} has no class attribute Config, a SystemConfig")
         default = config.model_fields["system"].default
         if default != self.point.name:
-            raise self._refusal(f"its Config says system = {default!r}, not {self.point.name!r}")
+            says = f"system = {default!r}" if isinstance(default, str) else "no name"
+            raise self._refusal(f"its Config says {says}, not {self.point.name!r}")
         missing = sorted(getattr(model, "__abstractmethods__", ()))
         if missing:
             raise self._refusal(f"{self.point.value} lacks {', '.join(missing)}")

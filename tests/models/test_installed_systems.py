@@ -30,6 +30,8 @@ def test_an_installed_system_is_one_of_the_systems(bring_system: BringSystem) ->
 
 NO_CONFIG = documented_system().replace("    Config = MineConfig\n", "")
 OTHER_NAME = documented_system().replace('"mine"', '"yours"')
+NO_NAME = documented_system().replace('    system: Literal["mine"] = "mine"  # its name\n', "")
+NO_SETTINGS = documented_system().replace("class MineConfig(SystemConfig)", "class MineConfig")
 UNFINISHED = documented_system().replace("def step(", "def stride(")
 
 
@@ -42,6 +44,8 @@ UNFINISHED = documented_system().replace("def step(", "def stride(")
         ("class Mine: pass", MINE, "no subclass of TranslationModel"),
         ("Mine = 3", MINE, "no subclass of TranslationModel"),
         (NO_CONFIG, MINE, "no class attribute Config"),
+        (NO_SETTINGS, MINE, "no class attribute Config, a SystemConfig"),
+        (NO_NAME, MINE, "its Config says no name, not 'mine'"),
         (OTHER_NAME, MINE, "system = 'yours', not 'mine'"),
         (UNFINISHED, MINE, "lacks step"),
     ],
