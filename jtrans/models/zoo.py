@@ -84,7 +84,7 @@ class InstalledSystem:
 
         try:
             model = self.point.load()
-        except Exception as error:  # code of others may fail in any way
+        except (Exception, SystemExit) as error:  # code of others may fail in any way
             raise self._refusal(f"cannot be loaded: {type(error).__name__}: {error}") from error
         if not (isinstance(model, type) and issubclass(model, TranslationModel)):
             raise self._refusal(f"{self.point.value} is no subclass of TranslationModel")

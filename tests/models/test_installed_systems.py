@@ -40,6 +40,7 @@ UNFINISHED = documented_system().replace("def step(", "def stride(")
     [
         ("import nowhere", MINE, "ModuleNotFoundError: No module named 'nowhere'"),
         ("1 / 0", MINE, "ZeroDivisionError"),
+        ("raise SystemExit(3)", MINE, "SystemExit: 3"),
         ("", "mine = my_systems:Yours", "AttributeError"),
         ("class Mine: pass", MINE, "no subclass of TranslationModel"),
         ("Mine = 3", MINE, "no subclass of TranslationModel"),
