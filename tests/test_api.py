@@ -12,7 +12,7 @@ import jtrans
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.prepared import choose
 from jtrans.decoding.prepared.base import Searchable
-from jtrans.errors import ConfigError, CorpusError
+from jtrans.errors import ConfigError, CorpusError, DecodingError
 
 SIZES = {"width": 16, "ffn_width": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
 
@@ -87,17 +87,46 @@ def test_a_string_is_not_taken_for_a_list_of_its_characters(model: jtrans.Loaded
             call()
 
 
-def test_what_is_no_text_is_refused(model: jtrans.LoadedRun) -> None:
-    wrong: Any = 3
+def test_sentences_may_come_from_anything_that_yields_strings(model: jtrans.LoadedRun) -> None:
+    sources, references = ["hund sieht katze", "maus"], ["dog sees cat", "mouse"]
+    assert model.translate(iter(sources)) == model.translate(sources)
+    score = model.score(sources, references).value("chrf")
+    assert model.score(iter(sources), iter(references)).value("chrf") == score
+    assert model.score(sources, iter([iter(references)])).value("chrf") == score
+
+
+def test_what_is_no_string_is_refused_with_its_place(model: jtrans.LoadedRun) -> None:
+    missing: Any = ["hund", None]
     for call in (
-        lambda: model.explain(["hund"]),  # type: ignore[arg-type]
-        lambda: model.explain("hund", wrong),
-        lambda: model.translate(["hund", wrong]),
-        lambda: model.score(["hund"], ["dog", wrong]),
-        lambda: model.score(["hund"], [["dog"], [wrong]]),
+        lambda: model.translate(missing),
+        lambda: model.score(["hund", "maus"], missing),
+        lambda: model.score(["hund", "maus"], [missing]),
     ):
-        with pytest.raises(ConfigError, match=r"(3|'hund'\]) is not a string"):
+        with pytest.raises(ConfigError, match=r"\w+\[1\] is of the type NoneType, not a string"):
             call()
+
+
+def test_a_pair_to_explain_is_two_strings(model: jtrans.LoadedRun) -> None:
+    wrong: Any = ["hund"]
+    for call in (lambda: model.explain(wrong), lambda: model.explain("hund", wrong)):
+        with pytest.raises(ConfigError, match="is of the type list, not a string"):
+            call()
+
+
+def test_search_options_are_checked_by_name(model: jtrans.LoadedRun) -> None:
+    with pytest.raises(DecodingError, match="unknown search option stoping") as caught:
+        model.translate(["hund"], stoping="bound")
+    assert caught.value.hint == "did you mean stopping?"
+    with pytest.raises(DecodingError, match="unknown search option nbest"):
+        model.translate(["hund"], nbest=3)
+    sources = ["hund sieht katze"]
+    assert model.translate(sources, max_length=2) == model.translate(sources, max_length="2")
+
+
+def test_a_model_is_loaded_by_the_number_of_an_update(model: jtrans.LoadedRun) -> None:
+    assert jtrans.load("run", 2).translate(["hund"]) == model.translate(["hund"])
+    with pytest.raises(ConfigError, match="unknown precision: fp16"):
+        jtrans.load("run", precision="fp16")
 
 
 def test_what_cannot_be_used_is_refused(model: jtrans.LoadedRun, corpus: PreparedCorpus) -> None:

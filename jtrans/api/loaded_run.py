@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jtrans.errors import usage_error
+from jtrans.errors import name_hint, option_error, usage_error
 
 if TYPE_CHECKING:
     from jtrans.analysis.attention.explain import Explanation
@@ -30,14 +30,14 @@ class LoadedRun:
         self.translator = translator
 
     def translate(
-        self, sources: Sequence[str], *, beam: int | None = None, **search: Any
+        self, sources: Iterable[str], *, beam: int | None = None, **search: Any
     ) -> list[str]:
         """Return the best translation of every sentence, in order; empty sentences stay empty.
 
         Args:
             sources: raw text.
             beam: hypotheses kept per sentence; by default as in the run's configuration.
-            search: other options of `jtrans.decoding.options.SearchOptions`.
+            search: other options of `jtrans.decoding.options.SearchOptions`, apart from `nbest`.
 
         Raises:
             JtransError: options that cannot be used.
@@ -46,10 +46,10 @@ class LoadedRun:
 
     def score(
         self,
-        sources: Sequence[str],
-        references: Sequence[str] | Sequence[Sequence[str]],
+        sources: Iterable[str],
+        references: Iterable[str] | Iterable[Iterable[str]],
         *,
-        metrics: Sequence[str] = ("bleu", "chrf"),
+        metrics: Iterable[str] = ("bleu", "chrf"),
         beam: int | None = None,
         **search: Any,
     ) -> SystemScores:
@@ -71,12 +71,10 @@ class LoadedRun:
         from jtrans.evaluation.systems import SystemOutput, check_metrics, evaluate
 
         side = self.run.pipeline.target
-        is_one_set = any(isinstance(reference, str) for reference in references)
-        sets: Any = [references] if is_one_set else references
-        _check_strings(metrics=metrics)
-        for lines in sets:
-            _check_strings(references=lines)
-        names = check_metrics(metrics)
+        names = check_metrics(_listed("metrics", metrics))
+        given: Any = references if isinstance(references, str) else list(references)
+        is_one_set = not given or any(isinstance(reference, str) for reference in given)
+        sets = [_listed("references", lines) for lines in ([given] if is_one_set else given)]
         best = self._search(sources, beam, search)
         output = SystemOutput(
             self.run.name,
@@ -97,40 +95,55 @@ class LoadedRun:
             target: a translation to inspect; by default the model's own.
 
         Raises:
-            DecodingError: a sentence is empty, or the pair is too long to keep all its weights.
+            DecodingError: the source is empty, or the pair is too long to keep all its weights.
         """
         from jtrans.analysis.attention.pairs import explain_pair
         from jtrans.analysis.attention.views import ViewSelection
         from jtrans.progress import Silent
 
-        _check_strings(source=[source], target=[] if target is None else [target])
+        _check_string("source", source)
+        if target is not None:
+            _check_string("target", target)
         pair = explain_pair(
             self.translator, self.run.name, source, target, None, ViewSelection(), Silent()
         )
         return pair.explanation
 
     def _search(
-        self, sources: Sequence[str], beam: int | None, search: Mapping[str, Any]
+        self, sources: Iterable[str], beam: int | None, search: Mapping[str, Any]
     ) -> list[Translation]:
-        _check_strings(sources=sources)
+        lines = _listed("sources", sources)
+        usable = [option.name for option in fields(self.translator.options)]
+        usable.remove("nbest")  # only the best is returned
+        for name in search:
+            if name not in usable:
+                raise option_error(f"unknown search option {name}", name_hint(name, usable))
         chosen = dict(search) if beam is None else {**search, "beam": beam}
         translator = self.translator.with_options(replace(self.translator.options, **chosen))
-        return [best[0] for best in translator.translate_nbest(sources, 1)]
+        return [best[0] for best in translator.translate_nbest(lines, 1)]
 
 
-def _check_strings(**given: Any) -> None:
-    """Refuse what is no list of strings, and a string, whose characters would be taken as one."""
-    for name, values in given.items():
-        if isinstance(values, str):
-            raise usage_error(f"{name} is a string, not a list of strings", f"{name}=[{values!r}]")
-        for value in values:
-            if not isinstance(value, str):
-                raise usage_error(f"{name}: {value!r} is not a string", "give text")
+def _listed(name: str, given: Iterable[str]) -> list[str]:
+    """Return strings as a list; refuse a single one, whose characters would be taken for them."""
+    if isinstance(given, str):
+        raise usage_error(f"{name} is a string, not a list of strings", f"{name}=[{given!r}]")
+    listed = list(given)
+    for place, each in enumerate(listed):
+        _check_string(f"{name}[{place}]", each)
+    return listed
+
+
+def _check_string(name: str, given: object) -> None:
+    if not isinstance(given, str):
+        raise usage_error(
+            f"{name} is of the type {type(given).__name__}, not a string",
+            "str(...), or '' where there is no text",
+        )
 
 
 def load(
     run: str | Path | Run,
-    checkpoint: str = "best",
+    checkpoint: str | int = "best",
     device: str | None = None,
     precision: str = "auto",
 ) -> LoadedRun:
@@ -140,7 +153,7 @@ def load(
         run: a run's folder, its name under runs/, or ``@last``.
         checkpoint: ``best``, ``last``, an update's number or the name of an average.
         device: "cpu", "cuda" or "mps"; by default the machine's best.
-        precision: "fp32" or "bf16"; "auto" means bf16 on CUDA.
+        precision: "fp32", "bf16", or on a CPU "int8"; "auto" means bf16 on CUDA.
 
     Raises:
         JtransError: the run, checkpoint or device does not exist or cannot be used.
@@ -150,5 +163,5 @@ def load(
     from jtrans.runs import Run, find_run
 
     opened = run if isinstance(run, Run) else find_run(str(run))
-    choices = DecodingChoices(checkpoint, device, precision)
+    choices = DecodingChoices(str(checkpoint), device, precision)
     return LoadedRun(opened, Translator.load([opened], choices))

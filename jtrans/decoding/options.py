@@ -69,7 +69,7 @@ class SearchOptions:
     beam: int = 5
     length_penalty: float = 1.0
     length_penalty_form: str = "power"
-    max_length: str = "S+50"
+    max_length: str | int = "S+50"
     nbest: int = 1
     min_length: int = 1
     stopping: str = "count"
@@ -183,7 +183,7 @@ class SearchOptions:
 
     @cached_property
     def _length_rule(self) -> tuple[float, int]:
-        text = self.max_length.strip()
+        text = str(self.max_length).strip()
         if match := _NUMBER.fullmatch(text):
             factor, plus = 0.0, int(match["plus"])
         elif match := _OF_SOURCE.fullmatch(text):

@@ -81,15 +81,15 @@ def resolve_precision(device: torch.device, precision: str) -> str:
     """Return ``fp32``, ``bf16`` or ``int8``; ``auto`` means bf16 on a GPU that has it, else fp32.
 
     Raises:
-        ConfigError: an unknown one, or ``int8`` without kernels for it, as on devices other than a
-            CPU.
+        ConfigError: an unknown precision; ``int8`` on a device other than a CPU, or without
+            kernels for it.
     """
     if precision not in _PRECISIONS:
         raise ConfigError(
             f"unknown precision: {precision}",
             where="--precision",
-            hint=name_hint(precision, _PRECISIONS),
-            kind="config.value",
+            hint=name_hint(str(precision), _PRECISIONS),
+            kind="config.unknown-precision",
         )
     has_kernels = torch.backends.quantized.engine != "none"
     if precision == "int8" and (device.type != "cpu" or not has_kernels):
