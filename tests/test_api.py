@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import jtrans
+from jtrans.api import load_recipe
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.prepared import choose
 from jtrans.decoding.prepared.base import Searchable
@@ -129,6 +130,14 @@ def test_a_model_is_loaded_by_the_number_of_an_update(model: jtrans.LoadedRun) -
         jtrans.load("run", precision="fp16")
 
 
+def test_none_removes_a_limit_of_a_recipe(corpus: PreparedCorpus) -> None:
+    settings = {"training.max_updates": None, "training.max_epochs": 3}
+    config = load_recipe("demo/transformer", {"training.max_updates": 2, **settings})
+    assert config.training.max_updates is None and config.training.max_epochs == 3
+    with pytest.raises(ConfigError, match=r"model\.width.*got None"):
+        jtrans.train("demo/transformer", data=corpus.folder, set={"model.width": None})
+
+
 def test_what_cannot_be_used_is_refused(model: jtrans.LoadedRun, corpus: PreparedCorpus) -> None:
     with pytest.raises(ConfigError, match="unknown metric"):
         model.score(["hund"], ["dog"], metrics=["blue"])
@@ -138,6 +147,10 @@ def test_what_cannot_be_used_is_refused(model: jtrans.LoadedRun, corpus: Prepare
         model.score(["hund"], ["dog", "cat"])
     with pytest.raises(ConfigError, match="needs a run folder"):
         jtrans.train({"model": {"system": "transformer"}}, data=corpus.folder)
+    with pytest.raises(ConfigError, match="set is no mapping"):
+        jtrans.train("demo/transformer", set="model.width=3")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="keep_optimiser needs initial"):
+        jtrans.train("demo/transformer", data=corpus.folder, keep_optimiser=True)
     with pytest.raises(ConfigError, match=r"unknown key model\.widht"):
         jtrans.train("demo/transformer", set={"model.widht": 3})
     with pytest.raises(ConfigError, match="--languages and --out missing"):

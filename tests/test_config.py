@@ -75,10 +75,9 @@ def test_set_wins_over_the_file_and_an_option_over_both(write: Any) -> None:
         str(path),
         system_configs(),
         overrides=["training.seed=2"],
-        options={"training.seed": 3, "training.precision": None},
+        options={"training.seed": 3},
     )
     assert config.training.seed == 3
-    assert config.training.precision == "auto"
 
 
 def test_a_table_given_in_part_keeps_its_other_keys() -> None:

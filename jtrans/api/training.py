@@ -36,7 +36,7 @@ def train(
         data: folder of the prepared corpus; by default the corpus of the existing run, otherwise
             the recipe's corpus.
         run: folder of the run; by default ``runs/RECIPE``.
-        set: settings to change, such as ``{"model.width": 256}``.
+        set: settings to change, such as ``{"model.width": 256}``; None removes a limit.
         device: "auto", "cpu", "cuda" or "mps".
         restart: start over, deleting the existing run.
         initial: a run with the same vocabularies; a new run starts from its best weights.
@@ -55,6 +55,10 @@ def train(
     from jtrans.runs import find_run
     from jtrans.training.session import train as train_run
 
+    if set is not None and not isinstance(set, Mapping):
+        raise usage_error("set is no mapping of settings", 'set={"model.width": 256}')
+    if keep_optimiser and initial is None:
+        raise usage_error("keep_optimiser needs initial, the run to start from", "initial='runs/a'")
     config = load_recipe(recipe, set)
     folder = Path(run) if run else default_run(recipe)
     return train_run(

@@ -129,7 +129,7 @@ def train(
     from jtrans.models.zoo import system_configs
     from jtrans.nn.device import resolve_device
 
-    options = {"training.precision": precision}
+    options = {"training.precision": precision} if precision else {}
     config = load_config(recipe, system_configs(), overrides=set_ or (), options=options)
     resolve_device(device)  # refuse before any work
     with _prepared(data, quick=quick) as folder:

@@ -92,12 +92,13 @@ def train(
     from jtrans.models.zoo import system_configs
     from jtrans.training.distributed.place import place_of_process
 
-    options = {
+    named = {
         "training.seed": seed,
         "training.max_minutes": max_minutes,
         "training.precision": precision,
         "training.deterministic": deterministic or None,
     }
+    options = {key: value for key, value in named.items() if value is not None}
     config = load_config(recipe, system_configs(), overrides=set_ or (), options=options)
     run = run or default_run(recipe)
     data = data or default_data(config, None if restart else run)

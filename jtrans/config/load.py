@@ -87,7 +87,7 @@ def load_config(
         name: a recipe's name or a path ending in .toml.
         systems: the configuration class of each system (`models.zoo.system_configs`).
         overrides: `--set` values, each `section.key=value`; the value is TOML, or plain text.
-        options: settings by dotted key, which override all others; None values are ignored.
+        options: settings by dotted key, which override all others.
 
     Raises:
         ConfigError: unknown file, key, type or value, naming the nearest valid key.
@@ -101,7 +101,7 @@ def load_config(
         values, files = merge_values(inherited, values), [*more, path]
     origins: dict[str, str] = {}
     parsed = [_parse_override(override) for override in overrides]
-    chosen = [(key, value) for key, value in (options or {}).items() if value is not None]
+    chosen = (options or {}).items()
     origins |= dict.fromkeys(set_values(values, parsed, "--set"), "from --set")
     origins |= dict.fromkeys(set_values(values, chosen, "an option"), "from an option")
     if set(origins) - SAME_RECIPE and not any(key.startswith("expect.") for key in origins):
