@@ -138,6 +138,11 @@ def test_none_removes_a_limit_of_a_recipe(corpus: PreparedCorpus) -> None:
         jtrans.train("demo/transformer", data=corpus.folder, set={"model.width": None})
 
 
+def test_results_are_shown_by_their_folder(model: jtrans.LoadedRun, corpus: PreparedCorpus) -> None:
+    assert repr(model) == "LoadedRun('run')"
+    assert repr(corpus) == f"PreparedCorpus(folder={corpus.folder!r})"
+
+
 def test_what_cannot_be_used_is_refused(model: jtrans.LoadedRun, corpus: PreparedCorpus) -> None:
     with pytest.raises(ConfigError, match="unknown metric"):
         model.score(["hund"], ["dog"], metrics=["blue"])

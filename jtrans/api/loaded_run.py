@@ -29,6 +29,10 @@ class LoadedRun:
         self.run = run
         self.translator = translator
 
+    def __repr__(self) -> str:
+        """Return the folder of the run."""
+        return f"LoadedRun({str(self.run.folder)!r})"
+
     def translate(
         self, sources: Iterable[str], *, beam: int | None = None, **search: Any
     ) -> list[str]:

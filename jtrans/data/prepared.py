@@ -126,8 +126,9 @@ class PreparedCorpus:
     """A prepared corpus; `PreparedCorpus.open` reads one."""
 
     folder: Path
-    pipeline: TextPipeline  # from raw text to ids and back, as used for preparation
-    info: dict[str, Any]  # the contents of corpus.json
+    # from raw text to ids and back, as used for preparation
+    pipeline: TextPipeline = field(repr=False)
+    info: dict[str, Any] = field(repr=False)  # the contents of corpus.json
 
     @classmethod
     def exists(cls, folder: Path) -> bool:
