@@ -109,9 +109,9 @@ def test_what_is_no_string_is_refused_with_its_place(model: jtrans.LoadedRun) ->
 
 def test_a_pair_to_explain_is_two_strings(model: jtrans.LoadedRun) -> None:
     wrong: Any = ["hund"]
-    for call in (lambda: model.explain(wrong), lambda: model.explain("hund", wrong)):
+    for source, target in ((wrong, None), ("hund", wrong)):
         with pytest.raises(ConfigError, match="is of the type list, not a string"):
-            call()
+            model.explain(source, target)
 
 
 def test_search_options_are_checked_by_name(model: jtrans.LoadedRun) -> None:
