@@ -243,6 +243,15 @@ def test_a_run_without_checkpoints_says_so(make_run: Any) -> None:
         make_run().checkpoint()
 
 
+def test_a_checkpoint_that_is_being_written_does_not_count(make_run: Any) -> None:
+    run = make_run()
+    with run.new_checkpoint(10) as folder:
+        (folder / "model.safetensors").write_bytes(b"half")
+        with pytest.raises(CheckpointError, match="no checkpoint yet"):
+            run.checkpoint()
+        (folder / "model.safetensors").unlink()
+
+
 @pytest.mark.parametrize("name", ["../../second/checkpoints/step-00000010", "", "."])
 def test_a_checkpoint_of_another_place_is_not_taken(name: str, make_run: Any) -> None:
     add_checkpoint(make_run("second"), 10)

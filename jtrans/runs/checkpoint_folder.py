@@ -126,7 +126,9 @@ class CheckpointFolder:
         is_name = folder.name == name and folder.parent == self.checkpoints_folder
         if is_name and (folder / WEIGHTS).is_file():
             return Checkpoint(name, folder)
-        names = sorted(path.parent.name for path in self.checkpoints_folder.glob("*/*.safetensors"))
+        # a folder whose name begins with a dot is still being written
+        complete = self.checkpoints_folder.glob("[!.]*/*.safetensors")
+        names = sorted(path.parent.name for path in complete)
         near = did_you_mean(selector, ["best", "last", *names])
         guess = f"did you mean {near}? " if near else ""
         raise CheckpointError(
