@@ -14,6 +14,7 @@ from jtrans.evaluation.scores import Score
 from jtrans.evaluation.seeds import t_quantile
 from jtrans.evaluation.significance import PairedResult, p_text
 from jtrans.evaluation.systems import SeedGroup, SystemScores, compare_groups
+from jtrans.scaling.experiment import CONVERGED
 from scripts.reproduction.catalogue import Experiment, Row
 from scripts.reproduction.results import RowResult, SplitScores
 from scripts.reproduction.row import LIMITS, is_of_recipe, row_config
@@ -255,7 +256,7 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
         lines.append(f"Training was limited by {limits[0]}, not as in the recipes.")
     if experiment.overrides:
         lines.append(f"Changed in every recipe: {'; '.join(experiment.overrides)}.")
-    lines += _changes(experiment, summaries) + _averages(summaries)
+    lines += _changes(experiment, summaries) + _averages(summaries) + _unfinished(summaries)
     if any(len(summary.results) > 1 for summary in summaries):
         lines.append("±: standard deviation between seeds.")
     lines.append(
@@ -323,6 +324,25 @@ def _averages(summaries: Sequence[RowSummary]) -> list[str]:
         f"{', '.join(rows)}."
         for count, rows in rows_of.items()
     ]
+
+
+def _unfinished(summaries: Sequence[RowSummary]) -> list[str]:
+    """Return a note on rows that a limit ended, and not the early stopping of their recipe."""
+    rows = [
+        summary.row.name
+        for summary in summaries
+        if any(_is_cut_short(result) for result in summary.results)
+    ]
+    if not rows:
+        return []
+    return [
+        "A limit of the recipe ended training before early stopping did, so the validation loss "
+        f"may still have been falling: {', '.join(rows)}."
+    ]
+
+
+def _is_cut_short(result: RowResult) -> bool:
+    return "stop" in result.config["training"] and result.training["reason"] not in CONVERGED
 
 
 def missing(

@@ -282,6 +282,19 @@ def test_the_table_says_which_settings_were_changed_and_in_which_rows(
     assert "Not as the experiment has it, in transformer-small: model.width=16." in both
 
 
+def test_the_table_says_which_rows_a_limit_ended_before_early_stopping(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def change(value: dict[str, Any]) -> None:
+        value["config"]["training"]["stop"] = {"metric": "valid-loss", "patience": 4}
+
+    path = edited(change, tmp_path / "x.json")
+    line = [*DEMO, "--out", tmp_path / "out", "--merge", path, KEPT / "reformer-fast-1.json"]
+    assert reproduce(*line) == 0
+    said = capsys.readouterr().out
+    assert "may still have been falling: transformer-small.\n" in said
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["--table"], ["--seeds", "7"], ["--set", "model.width=8"], ["--task", "grammar-de-en"]],
