@@ -244,11 +244,10 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
             f"A subset of the training text, {data['pairs']:,} of {data['complete_pairs']:,} "
             "pairs: these scores are not comparable with the paper's."
         )
-    elif not first.is_of_task:
-        lines.append(
-            f"The text was prepared from files, not as {first.task} of the catalogue: these scores "
-            "are comparable with the paper's only if it is the same text."
-        )
+    if not first.is_of_task:
+        origin = f"The text was prepared from files, not as {first.task} of the catalogue"
+        doubt = ": these scores are comparable with the paper's only if it is the same text"
+        lines.append(f"{origin}{'' if data['is_subset'] else doubt}.")
     limits = list(dict.fromkeys(result.setting for result in results))
     if len(limits) > 1:
         lines.append(f"The rows were not trained for equally long: {', '.join(limits)}.")

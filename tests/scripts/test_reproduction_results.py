@@ -222,6 +222,15 @@ def test_the_table_says_that_the_text_is_not_from_the_catalogue() -> None:
         assert any(said in line for line in notes(experiment, [demo_summary(change)])) == is_said
 
 
+def test_a_subset_of_a_users_files_is_told_to_be_of_files_too() -> None:
+    experiment = find_experiment("demo", "grammar-de-en")
+    summary = demo_summary(lambda v: v["data"].update(catalogue=None, is_subset=True))
+    lines = notes(experiment, [summary])
+    assert any(line.startswith("A subset of the training text") for line in lines)
+    origin = "The text was prepared from files, not as grammar-de-en of the catalogue."
+    assert origin in lines
+
+
 def test_results_of_another_task_are_refused(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = ["equal-parameters", "--task", "multi30k-de-en", "--out", out, "--table"]
     assert reproduce(*line) == 2
