@@ -33,6 +33,7 @@ Name = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]
 Setting = Annotated[str, Field(pattern=r"^(paper|equal-(time|updates):[1-9]\d*)$")]
 Checkpoint = Annotated[str, Field(pattern=r"^(best|average-[1-9]\d*)$")]
 Point = Annotated[list[float], Field(min_length=3, max_length=3)]
+CURVE_ROUNDING = 1e-4  # of losses: those of the curve are stored with four digits
 ROUNDING = 0.01  # of scores: those of the drawn test sets are stored with fewer digits
 
 
@@ -171,6 +172,10 @@ class RowResult:
             raise _no_result(f"{path} is damaged: {reason}") from error
         if fault := result._fault():
             raise _no_result(f"{path} is damaged: {fault}")
+        try:
+            _compact(value).encode("utf-8")
+        except UnicodeEncodeError as error:  # half a surrogate pair, which JSON can escape
+            raise _no_result(f"{path} is damaged: it has half a character") from error
         return result
 
     def _fault(self) -> str | None:
@@ -179,6 +184,9 @@ class RowResult:
             return f"config: {fault}"
         if self.seed != self.config["training"]["seed"]:
             return f"seed {self.seed} is not that of its configuration"
+        lowest = min(loss for _, _, loss in self.curve)
+        if abs(lowest - self.training["valid_loss"]) > CURVE_ROUNDING:
+            return f"training.valid_loss is not {lowest}, the lowest of its curve"
         for name, split in self.splits.items():
             if missing := set(METRICS) - set(split.scores):
                 return f"splits.{name}.scores has no {', '.join(sorted(missing))}"
@@ -258,10 +266,13 @@ def check_same_data(results: Iterable[RowResult], task: str | None = None) -> No
         if result.data["digests"] != first.data["digests"]:
             raise _other_data(result, first)
         same = by_row.setdefault(result.row, result)
-        if (different_keys := settings_differ(same, result.config)) or (
-            same.checkpoint != result.checkpoint
-        ):
-            keys = ", ".join(different_keys) or "the checkpoint"
+        different_keys = settings_differ(same, result.config)
+        facts = {
+            "the checkpoint": same.checkpoint != result.checkpoint,
+            "the number of parameters": same.parameters != result.parameters,
+        }
+        if different_keys or any(facts.values()):
+            keys = ", ".join(different_keys or [name for name, differs in facts.items() if differs])
             raise ConfigError(
                 f"{result.file_name} and {same.file_name} have other settings: {keys}",
                 hint="seeds of one row must have the same settings; use another --out for others",

@@ -94,6 +94,8 @@ CHANGES: dict[str, Change] = {
     "no decoding": lambda v: v["config"].pop("decoding"),
     "a model without its width": lambda v: v["config"]["model"].pop("width"),
     "no parameters": lambda v: v.update(parameters=0),
+    "a lower loss": lambda v: v["training"].update(valid_loss=0.1),
+    "half a character": lambda v: v["versions"].update(jtrans="\ud800"),
     "no curve": lambda v: v.update(curve=[]),
     "a curve without losses": lambda v: v.update(curve=[[100]]),
     "no splits": lambda v: v.update(splits={}),
@@ -160,6 +162,14 @@ def test_a_copy_of_a_result_is_not_counted_as_one_more_seed(
     said = capsys.readouterr().err
     assert "is the result of transformer-small with seed 2" in said
     assert is_paragraph(said)
+
+
+def test_seeds_of_one_row_have_equally_many_parameters(
+    out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited(lambda v: v.update(parameters=1), out / "rows" / NAME)
+    assert reproduce(*DEMO, "--out", out, "--table") == 2
+    assert "other settings: the number of parameters" in capsys.readouterr().err
 
 
 def test_the_translations_of_one_seed_are_not_those_of_another(
@@ -263,6 +273,7 @@ def test_table_3_shows_perplexities_beside_the_published_ones(
             "splits": {"valid": value["splits"]["test"]},
         }
         value["training"]["valid_loss"] = math.log(5.5)
+        value["curve"] = [[1030, 2.0, math.log(5.5)]]
 
     path = edited(change, tmp_path / "transformer-2.json")
     line = ["--task", "iwslt14-de-en", "--out", tmp_path / "out", "--merge", path]
