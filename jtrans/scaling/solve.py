@@ -109,10 +109,10 @@ class Scaling:
         """A warning that the ratio changes nothing, with the smallest ratio that does."""
         step = 0.5 / max(self.gradients.depth, self.gradients.width)  # 1/2 is rounded up
         least = math.floor(100.0 * self.ratio_at(step) + 1.0) / 100.0
-        is_reached = self.ratio_at(2.0 * step) >= least  # False if one gradient shrinks the network
+        is_possible = _changes_network(self.stacks, self.width_ratio, self.gradients, least)
         return (
             f"a ratio of {self.target:g} is too small for one more layer or a wider FFN: the base "
-            f"model stays as it is{f'; --ratio {least:g} changes it' if is_reached else ''}"
+            f"model stays as it is{f'; --ratio {least:g} changes it' if is_possible else ''}"
         )
 
     def ratio_at(self, step_size: float) -> float:
@@ -218,29 +218,42 @@ def solve(
     square = b * b - 4.0 * a * c
     if c and (b <= 0.0 or square < 0.0):
         most = 1.0 - b * b / (4.0 * a * (c / (1.0 - ratio))) if b > 0.0 else 1.0
-        raise _unreachable(gradients, ratio, most)
+        lower = math.floor(1e4 * most) / 1e4
+        is_possible = lower < ratio and _changes_network(stacks, width_ratio, gradients, lower)
+        raise _unreachable(gradients, ratio, lower, is_possible)
     # the smaller root if there are two, without the usual formula's loss of digits for a small a
     step_size = -2.0 * c / (b + math.sqrt(square)) / scale if c else 0.0
     scaling = Scaling(tuple(stacks), width_ratio, gradients, ratio, step_size)
     fewest = min(stack.layers for stack in stacks) + scaling.more_layers
     least = width_ratio + scaling.more_width
-    if fewest < 1 or least < LEAST_WIDTH:
+    is_no_larger = not scaling.changes_nothing and scaling.realised < 1.0 + ROUNDING
+    if fewest < 1 or least < LEAST_WIDTH or is_no_larger:
         raise _uncertain(
             f"{ratio:g} times the parameters in the direction of the gradients are a network of "
-            f"{fewest} layers and F/E = {least:g}",
+            f"{fewest} layers and F/E = {least:g}"
+            + (", no larger than the base model" if is_no_larger else ""),
             gradients,
         )
     return scaling
 
 
-def _unreachable(gradients: Gradients, ratio: float, most: float) -> ConfigError:
-    """Return the error for a ratio that is not reached; `most` is the highest along the way."""
-    lower = math.floor(1e4 * most) / 1e4
-    reached = f"at most {lower:g} times" if lower > 1.0 else "they only shrink"
+def _changes_network(
+    stacks: Sequence[StackSize], width_ratio: float, gradients: Gradients, ratio: float
+) -> bool:
+    """Return whether another ratio, in the direction of the gradients, gives other sizes."""
+    try:
+        return ratio > 1.0 and not solve(stacks, width_ratio, gradients, ratio).changes_nothing
+    except ConfigError:
+        return False
+
+
+def _unreachable(gradients: Gradients, ratio: float, most: float, is_possible: bool) -> ConfigError:
+    """Return the error for a ratio that is not reached; offer `most` if it leads to a network."""
+    reached = f"at most {most:g} times" if most > 1.0 else "they only shrink"
     return _uncertain(
         f"the parameters never grow {ratio:g} times in the direction of the gradients: {reached}",
         gradients,
-        f"; or --ratio {lower:g}" if lower > 1.0 else "",
+        f"; or --ratio {most:g}" if is_possible else "",
     )
 
 

@@ -193,6 +193,17 @@ def test_a_network_without_its_ffn_is_refused_with_its_size() -> None:
     assert "5 layers and F/E = 0" in caught.value.message
 
 
+def test_a_ratio_that_leads_to_no_network_is_not_offered() -> None:
+    with pytest.raises(ConfigError, match=r"at most 1\.6") as error:
+        solve([joint_layers(1)], 0.5, Gradients(0.00625, -0.00374), 2.0)
+    assert "or --ratio" not in str(error.value.hint)
+
+
+def test_a_direction_whose_rounded_sizes_are_no_larger_is_refused() -> None:
+    with pytest.raises(ConfigError, match="of 1 layers and F/E = 3, no larger than the base"):
+        solve([joint_layers(1)], 4.0, Gradients(0.19765, -0.41404), 1.2)
+
+
 def test_where_the_parameters_only_shrink_no_ratio_is_offered() -> None:
     with pytest.raises(ConfigError) as caught:
         solve([joint_layers(2)], 4.0, Gradients(0.1, -1.0), 1.1)
