@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -46,7 +47,6 @@ def module_name(path: Path) -> str:
 
 
 MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 
 
 def imported_names(tree: ast.Module) -> Iterator[str]:
@@ -59,10 +59,10 @@ def imported_names(tree: ast.Module) -> Iterator[str]:
             yield from (f"{node.module}.{item.name}" for item in node.names)
 
 
-def imports(name: str) -> set[str]:
+def imports(name: str, tree: ast.Module) -> set[str]:
     """Return the modules of ours that a module imports."""
     modules = set()
-    for imported in imported_names(TREES[name]):
+    for imported in imported_names(tree):
         top, _, below = imported.partition(".")
         if top != "jtrans" or below == "__version__":
             continue
@@ -72,7 +72,15 @@ def imports(name: str) -> set[str]:
     return modules - {name}
 
 
-ARROWS = {name: imports(name) for name in MODULES}
+@cache
+def read_package() -> tuple[dict[str, set[str]], Counter[str]]:
+    """Return the imports of every module, and how often each name of a class is defined."""
+    arrows, classes = {}, Counter[str]()
+    for name, path in MODULES.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        arrows[name] = imports(name, tree)
+        classes.update(node.name for node in tree.body if isinstance(node, ast.ClassDef))
+    return arrows, classes  # without the trees, which are large
 
 
 def room(name: str) -> str:
@@ -93,9 +101,10 @@ def test_a_room_may_import_only_rooms_above_it(name: str) -> None:
 
 
 def test_no_arrow_points_upward() -> None:
+    arrows, _ = read_package()
     upward = {
         f"{name} -> {target}"
-        for name, targets in ARROWS.items()
+        for name, targets in arrows.items()
         for target in targets
         if room(target) not in (room(name), *ROOMS[room(name)])
     }
@@ -103,7 +112,8 @@ def test_no_arrow_points_upward() -> None:
 
 
 def test_the_map_names_no_arrow_that_is_not_there() -> None:
-    drawn = {(room(name), room(target)) for name, targets in ARROWS.items() for target in targets}
+    arrows, _ = read_package()
+    drawn = {(room(name), room(target)) for name, targets in arrows.items() for target in targets}
     order = list(ROOMS)
     chosen = [name for name in order if ROOMS[name] != order[: order.index(name)]]  # not all above
     listed = {(name, target) for name in chosen for target in ROOMS[name]}
@@ -112,7 +122,7 @@ def test_the_map_names_no_arrow_that_is_not_there() -> None:
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     try:
-        TopologicalSorter(ARROWS).prepare()
+        TopologicalSorter(read_package()[0]).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
 
@@ -134,8 +144,6 @@ def test_the_package_stays_small() -> None:
 
 
 def test_no_class_name_is_defined_twice() -> None:
-    counts = Counter(
-        node.name for tree in TREES.values() for node in tree.body if isinstance(node, ast.ClassDef)
-    )
+    _, counts = read_package()
     twice = {name for name, count in counts.items() if count > 1}
     assert twice == set()
