@@ -18,6 +18,7 @@ from jtrans.cli.options import (
     SETTINGS,
     VALID,
     WORKERS,
+    CheckedCommand,
     argument,
     check_choice,
     command_group,
@@ -52,7 +53,7 @@ bench = command_group(
 )
 
 
-@bench.command()
+@bench.command(cls=CheckedCommand)
 def prepare(
     name: str | None = argument(
         "NAME", f"A built-in corpus of `jtrans corpora`; {CORPUS} by default.", default=None
@@ -98,7 +99,7 @@ def prepare(
         _show(measured)
 
 
-@bench.command()
+@bench.command(cls=CheckedCommand)
 def train(
     recipe: str = option(
         "A name of `jtrans recipes`.", "RECIPE|CONFIG.toml", default="demo/reformer-fast"
@@ -146,7 +147,7 @@ def train(
         _show_training(recipe, measured)
 
 
-@bench.command()
+@bench.command(cls=CheckedCommand)
 def decode(
     recipe: str | None = option(
         "A name of `jtrans recipes`; its weights are random.",

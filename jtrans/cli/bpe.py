@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from jtrans.cli import console
-from jtrans.cli.options import command_group, option
+from jtrans.cli.options import CheckedCommand, command_group, option
 from jtrans.errors import CorpusError, how_many
 
 bpe = command_group(
@@ -19,7 +19,7 @@ bpe = command_group(
 )
 
 
-@bpe.command()
+@bpe.command(cls=CheckedCommand)
 def learn(
     merges: int = option("Number of merges to learn.", default=..., min=1),
     inputs: list[Path] = option(
@@ -71,7 +71,7 @@ def learn(
     console.next_step("jtrans bpe apply --codes {} < {} > {}".format(*names))
 
 
-@bpe.command()
+@bpe.command(cls=CheckedCommand)
 def apply(codes: Path = option("File of learned merges.", "CODES", default=...)) -> None:
     """Split the words of standard input into subwords, on standard output.
 

@@ -18,7 +18,7 @@ import typer
 
 from jtrans import __version__
 from jtrans.cli import console
-from jtrans.cli.options import CommandGroup, flag, option
+from jtrans.cli.options import CheckedCommand, CommandGroup, flag, option
 from jtrans.errors import EXIT_BAD_INPUT, InternalError, JtransError, WorkError, did_you_mean
 from jtrans.processors import let_threads_wait
 
@@ -103,7 +103,8 @@ def build_app(arguments: Sequence[str] = ()) -> typer.Typer:
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name, rich_help_panel=panel)
         else:
-            parser = getattr(module, "Command", None)  # a command may parse its arguments itself
+            # a command may parse its arguments itself
+            parser = getattr(module, "Command", CheckedCommand)
             app.command(name, cls=parser, rich_help_panel=panel)(command)
     return app
 

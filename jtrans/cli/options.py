@@ -12,7 +12,7 @@ from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from jtrans.cli import completion
 from jtrans.errors import JtransError, did_you_mean, name_hint, option_error, usage_error
@@ -101,6 +101,29 @@ VALID = option("Validation files.", "PREFIX")
 LANGUAGES = option("Such as de-en.", "SOURCE-TARGET")
 MOST_WORKERS = 1024  # all are started at once: more are taken for a typing error
 WORKERS = option("Processes.", None, "one per processor", min=1, max=MOST_WORKERS)
+
+
+class CheckedCommand(TyperCommand):
+    """A command that refuses empty values.
+
+    They come from variables of a shell that are not set (``--out "$OUT"``), and would be taken for
+    the working directory, or for an option that is not given.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments, or refuse with the option whose value is empty."""
+        given, _, order = self.make_parser(ctx).parse_args(args=list(args))  # as typed
+        for parameter in order:
+            values = given.get(parameter.name)
+            is_empty = "" in (values if isinstance(values, (list, tuple)) else [values])
+            if is_empty and not ctx.resilient_parsing:  # a shell completes what it can
+                is_option = parameter.param_type_name == "option"
+                name = parameter.opts[0] if is_option else parameter.metavar
+                raise usage_error(
+                    f"the value of {name} is empty",
+                    "give another value; if it is a variable of the shell, set it first",
+                )
+        return super().parse_args(ctx, args)
 
 
 class CommandGroup(TyperGroup):

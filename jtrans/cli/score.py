@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from typer.core import TyperCommand
 
 from jtrans.cli import console
 from jtrans.cli.options import (
     JSON,
+    CheckedCommand,
     DecodingOptions,
     argument,
     data_option,
@@ -43,7 +43,7 @@ UNUSED = {
 }
 
 
-class Command(TyperCommand):
+class Command(CheckedCommand):
     """The command, allowing several values after one --hyp or --ref."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -222,6 +222,25 @@ def test_an_argument_given_as_an_option(
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("analyze length runs/a --out ''", "--out"),  # the working directory
+        ("train demo/transformer --run=", "--run"),
+        ("train demo/transformer --from ''", "--from"),  # as if it were not given
+        ("prepare --train a --train '' --valid b --languages de-en --out c", "--train"),
+        ("score --ref a --hyp b ''", "--hyp"),
+        ("translate a ''", "RUN"),
+        ("bench decode --recipe ''", "--recipe"),
+        ("bpe apply --codes ''", "--codes"),
+    ],
+)
+def test_an_empty_value_is_refused(line: str, name: str, jtrans: Jtrans) -> None:
+    result = jtrans(*shlex.split(line))
+    assert (result.code, result.out) == (2, "")
+    assert f"the value of {name} is empty" in result.err
+
+
 @pytest.mark.parametrize("given", [["--workers", "-3"], ["--workers=-3"]])
 def test_a_wrong_option_shows_the_value_that_was_given(given: list[str], jtrans: Jtrans) -> None:
     code, _, err = jtrans("prepare", *given)

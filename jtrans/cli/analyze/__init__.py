@@ -8,7 +8,7 @@ from jtrans.cli.analyze.figures import compare, frequency, length, position
 from jtrans.cli.analyze.labels import labels
 from jtrans.cli.analyze.layers import layers
 from jtrans.cli.analyze.report import report
-from jtrans.cli.options import command_group
+from jtrans.cli.options import CheckedCommand, command_group
 
 analyze = command_group(
     "analyze",
@@ -18,4 +18,4 @@ analyze = command_group(
 )
 ANALYSES = (length, position, frequency, labels, alignment, compare, attention, layers)
 for command in (*ANALYSES, report):
-    analyze.command()(command)
+    analyze.command(cls=CheckedCommand)(command)
