@@ -138,6 +138,12 @@ def test_none_removes_a_limit_of_a_recipe(corpus: PreparedCorpus) -> None:
         jtrans.train("demo/transformer", data=corpus.folder, set={"model.width": None})
 
 
+def test_a_model_is_not_divided_in_a_single_process(corpus: PreparedCorpus) -> None:
+    with pytest.raises(ConfigError, match="shard_model divides .* there is only one"):
+        jtrans.train("demo/transformer", data=corpus.folder, shard_model=True)
+    assert not Path("runs").exists()
+
+
 def test_results_are_shown_by_their_folder(model: jtrans.LoadedRun, corpus: PreparedCorpus) -> None:
     assert repr(model) == "LoadedRun('run')"
     assert repr(corpus) == f"PreparedCorpus(folder={corpus.folder!r})"

@@ -200,6 +200,8 @@ def prepare(
         **({"skip_bad_lines": True} if skip_bad_lines else {}),
     }
     if name is None and any(map(_is_prepared, files["train"])):
+        if workers is not None:
+            raise usage_error("--workers has no effect on merging, one process", "leave it out")
         options = {**files, "from": originals, **chosen}
         _show(_merge_parts(files["train"], options, out, force=force), as_json=as_json)
         return

@@ -106,14 +106,17 @@ def train(
         raise usage_error("--keep-optimiser needs --from", "--from RUN names the run to start from")
     place, count = place_of_process(), ranks.count_processes(processes, gpus, device)
     if dry_run:
-        if count is not None:
-            raise usage_error("--dry-run measures one process", "leave out --processes or --gpus")
+        if count is not None or shard_model:
+            raise usage_error(
+                "--dry-run measures one process",
+                "leave out --processes, --gpus and --shard-model",
+            )
         _estimate(config, data, device, as_json=as_json)
         return
-    if shard_model and place is None and count is None:
+    if shard_model and place is None and count in (None, 1):
         raise usage_error(
             "--shard-model divides the weights among processes, and there is only one",
-            "--gpus N, or --processes N",
+            "--gpus N, or --processes N, with at least 2",
         )
     if place is not None:
         ranks.begin(place, count, max_restarts=max_restarts)

@@ -171,6 +171,7 @@ def test_parts_prepared_with_one_pipeline_are_put_together(
     [
         (["--train", "corpus/train"], "corpus/train is not a prepared corpus, but others"),
         (["--train", "parts/1"], "parts/1 is given twice"),
+        (["--workers", "2"], "--workers has no effect on merging"),
         (["--lowercase"], "--lowercase cannot be combined with prepared corpora"),
         (["--valid", "corpus/valid"], "--valid cannot be combined with prepared corpora"),
     ],

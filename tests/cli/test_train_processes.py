@@ -24,6 +24,8 @@ TRAIN = ("train", "demo/transformer", "--data", "data", "--json")
         (("--processes", "2", "--device", "cuda"), "command.usage"),
         (("--processes", "0"), "command.usage"),
         (("--shard-model",), "command.usage"),
+        (("--shard-model", "--processes", "1"), "command.usage"),
+        (("--shard-model", "--dry-run"), "command.usage"),
         (("--processes", "2", "--dry-run"), "command.usage"),
     ],
 )

@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import Parameter
 
-from jtrans.errors import ConfigError, InternalError, JtransError, how_many
+from jtrans.errors import ConfigError, InternalError, JtransError, how_many, usage_error
 from jtrans.nn.device import resolve_device
 from jtrans.training.distributed.dealing import deal, deal_evenly
 from jtrans.training.distributed.meeting import meet
@@ -42,11 +42,17 @@ def joined(device: str | None, *, shard_model: bool) -> Iterator[Ranks]:
         shard_model: whether each holds a shard of the weights only.
 
     Raises:
-        ConfigError: the environment is inconsistent, or the processes cannot meet.
+        ConfigError: the environment is inconsistent, the processes cannot meet, or a single one has
+            nothing to share the weights with.
         LostRankError: another rank has died.
         OtherRankError: another rank has failed and said why.
     """
     place = place_of_process()
+    if shard_model and (place is None or place.count == 1):
+        raise usage_error(
+            "shard_model divides the weights among processes, and there is only one",
+            "leave it out, or start several processes (jtrans train --gpus, torchrun)",
+        )
     if place is None:
         yield Ranks()
         return
@@ -80,7 +86,7 @@ class Group(Ranks):
 
     def __init__(self, place: Place, device: str | None, *, shard_model: bool) -> None:
         self.rank, self.count = place.rank, place.count
-        self.is_sharding = shard_model and place.count > 1
+        self.is_sharding = shard_model
         self.place = place
         device_name = self.device(device)
         is_gpu = resolve_device(device_name).type == "cuda"
