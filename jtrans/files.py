@@ -126,13 +126,36 @@ def creation_errors(folder: Path) -> Iterator[None]:
         ) from error
 
 
+def behind_links(path: Path) -> Path:
+    """Return the path that a symbolic link stands for, which may be free; `path` if it is none.
+
+    Raises:
+        OSError: the links form a loop.
+        JtransError: the link points into a folder that is not there, perhaps of another disk.
+    """
+    if not path.is_symlink():
+        return path
+    real = Path(os.path.realpath(path))
+    if real.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    if not real.parent.is_dir():
+        raise JtransError(
+            f"{path} is a link to {real}, and there is no folder {real.parent}",
+            hint="create that folder, or remove the link",
+            kind="disk.broken-link",
+        )
+    return real
+
+
 @contextlib.contextmanager
 def whole_file(path: Path, *, is_durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `path` that becomes `path` when the block succeeds.
 
-    If it `is_durable`, it is synced to disk first, so that it survives a power cut.
+    A link stays one, and what it points to is written. If the file `is_durable`, it is synced to
+    disk first, so that it survives a power cut.
     """
     with disk_errors(path):
+        path = behind_links(path)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         with creation_errors(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -166,7 +189,8 @@ def whole_folder(path: Path, *, replaces: bool = True) -> Iterator[Path]:
     new files, even if the library that wrote them (safetensors) lets only their owner read them.
 
     Args:
-        path: the final folder; an existing folder is replaced only when the block succeeds.
+        path: the final folder; an existing folder is replaced only when the block succeeds. A link
+            stays one, and what it points to is written.
         replaces: whether a folder that is not empty may be replaced.
 
     Raises:
@@ -180,6 +204,7 @@ def whole_folder(path: Path, *, replaces: bool = True) -> Iterator[Path]:
             kind="disk.place",
         )
     with disk_errors(path):
+        path = behind_links(path)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         with creation_errors(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,6 +75,42 @@ def test_a_folder_in_which_nothing_can_be_created_is_named() -> None:
             make(place),
         ):
             pass
+
+
+def test_a_link_stays_one_and_its_target_is_written(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    link, target = tmp_path / "link", tmp_path / "disk" / "target"
+    link.symlink_to(Path("disk", "target"))
+    for text in ("new", "changed"):  # the target is not there at first
+        with whole_file(link) as temporary:
+            assert temporary.parent == target.parent  # on its disk, which a rename cannot leave
+            temporary.write_text(text, encoding="utf-8")
+        assert link.is_symlink() and target.read_text(encoding="utf-8") == text
+    with pytest.raises(ZeroDivisionError), whole_file(link) as temporary:
+        temporary.write_text(f"{1 / 0}", encoding="utf-8")
+    assert [path.name for path in target.parent.iterdir()] == ["target"]
+    assert target.read_text(encoding="utf-8") == "changed"
+
+
+def test_a_linked_folder_is_replaced_where_it_is(tmp_path: Path) -> None:
+    target = tmp_path / "disk" / "target"
+    target.mkdir(parents=True)
+    (target / "old").touch()
+    (tmp_path / "link").symlink_to(target)
+    with whole_folder(tmp_path / "link") as temporary:
+        (temporary / "new").touch()
+    assert (tmp_path / "link").is_symlink()
+    assert [path.name for path in target.iterdir()] == ["new"]
+
+
+@pytest.mark.parametrize("make", [whole_file, whole_folder])
+def test_links_that_lead_nowhere_are_refused(make: Any, tmp_path: Path) -> None:
+    (tmp_path / "unmounted").symlink_to(tmp_path / "disk" / "target")
+    (tmp_path / "loop").symlink_to("loop")
+    for name, said in (("unmounted", "there is no folder"), ("loop", "too many levels")):
+        with pytest.raises(JtransError, match=said), make(tmp_path / name):
+            pass
+        assert (tmp_path / name).is_symlink()
 
 
 def test_a_folder_that_could_not_be_filled_leaves_nothing(tmp_path: Path) -> None:

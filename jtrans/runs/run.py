@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -53,7 +52,7 @@ class Run(CheckpointFolder, EventLog):
         """
         _check_name(folder)
         try:
-            with whole_folder(Path(os.path.realpath(folder)), replaces=replaces) as temporary:
+            with whole_folder(folder, replaces=replaces) as temporary:
                 write_text(temporary / "config.toml", config.to_toml())
                 pipeline.save(temporary / "pipeline.json")
                 write_json(temporary / "run.json", {"format": FORMAT, **info})

@@ -438,6 +438,9 @@ def test_a_link_stays_one(jtrans: Jtrans, make_run: MakeRun, source: Path, tmp_p
         assert jtrans("translate", run, "-i", source, "-o", "link").code == 0
         assert (tmp_path / "link").is_symlink()
         assert len((tmp_path / "file").read_text(encoding="utf-8").splitlines()) == 4
+    with exclusive(tmp_path / "file.lock.json", JtransError):
+        result = jtrans("translate", run, "-i", source, "-o", "link")
+    assert result.code == 2 and "file is being written by process" in result.err
 
 
 def test_alignments_into_a_folder_are_refused_before_the_work(

@@ -13,6 +13,8 @@ from jtrans.errors import JtransError
 from jtrans.files import disk_errors, whole_file
 from jtrans.locks import exclusive
 
+MOST_LINKS = 40  # in a row, as on Linux
+
 
 @contextlib.contextmanager
 def open_output(name: str) -> Iterator[TextIO]:
@@ -58,9 +60,15 @@ def _busy(option: str, path: Path, owner: str) -> JtransError:
 
 
 def is_ordinary(name: str) -> bool:
-    """Return whether a path is free or a plain file, not a device, a named pipe or a link.
+    """Return whether a path, or what it links to, is a plain file or free, not a device or pipe.
 
     `/dev/stdout` is a link, perhaps to a plain file, whose place no other file must take.
     """
     path = Path(name)
-    return not path.is_symlink() and (path.is_file() or not path.exists())
+    for _ in range(MOST_LINKS):
+        if not path.is_symlink():
+            break
+        if path.absolute().is_relative_to("/dev") or path.absolute().is_relative_to("/proc"):
+            return False
+        path = path.parent / path.readlink()
+    return path.is_file() or not path.exists()

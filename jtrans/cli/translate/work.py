@@ -17,7 +17,7 @@ from jtrans.cli import console
 from jtrans.cli.translate.lines import InputLine, read_object, to_object, until_refused
 from jtrans.cli.translate.output import is_ordinary, locked, open_output
 from jtrans.errors import CorpusError, how_many
-from jtrans.files import file_digest, lines_digest
+from jtrans.files import behind_links, file_digest, lines_digest
 
 if TYPE_CHECKING:
     from jtrans.cli.translate.constraints import ConstraintFiles
@@ -98,7 +98,7 @@ class TranslationWork:
         if is_file and all(map(is_ordinary, names.values())):
             from jtrans.decoding.partial_output import PartialOutput
 
-            files = {option: Path(name) for option, name in names.items()}
+            files = {option: behind_links(Path(name)) for option, name in names.items()}
             with locked(files), PartialOutput([*files.values()], self.identity()) as partial:
                 self._resume(partial)
             return
