@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from jtrans.config import Config
-from jtrans.errors import name_hint, option_error
+from jtrans.errors import how_many, name_hint, option_error
 from jtrans.exports import Translatable
 from jtrans.models.zoo import system_configs
 
@@ -49,7 +49,8 @@ class SearchOptions:
         length_penalty_form: ``power`` divides the log-probability by |Y|^a, ``gnmt`` by
             ((5 + |Y|) / 6)^a; |Y| counts ``</s>``.
         max_length: most target tokens, ``</s>`` counted: a number, ``S+50`` or ``2*S+10``,
-            S being the number of source tokens with ``</s>``. At the limit ``</s>`` is forced.
+            S being the number of source tokens with ``</s>``. At the limit ``</s>`` is forced; for
+            short sources it leaves room for one token, unless `min_length` is 0.
         nbest: hypotheses returned per sentence.
         min_length: fewest target tokens before ``</s>``; 1 as in the original code, which excludes
             the empty translation.
@@ -109,10 +110,10 @@ class SearchOptions:
         self._check_repetitions()
         self._check_groups()
         factor, plus = self._length_rule
-        if factor == 0.0 and 1 < self.min_length >= plus:
+        if factor == 0.0 and 0 < self.min_length >= plus:
             raise option_error(
-                f"a translation of at least {self.min_length} tokens and </s> does not fit into "
-                f"--max-length {self.max_length}",
+                f"a translation of at least {how_many(self.min_length, 'token')} and </s> does "
+                f"not fit into --max-length {self.max_length}",
                 f"--max-length {self.min_length + 50}, or a lower --min-length",
             )
 
@@ -166,11 +167,13 @@ class SearchOptions:
     def limit(self, source_length: int, models: Sequence[Limited] = ()) -> int:
         """Return the most target tokens for a source of this many tokens, both with ``</s>``.
 
-        It is at most the longest sentence of each of the `models`.
+        It is at most the longest sentence of each of the `models`, and leaves room for a token
+        where translations must have one.
         """
         factor, plus = self._length_rule
+        fewest = 2 if self.min_length else 1
         longest = [model.longest for model in models if model.longest is not None]
-        return max(1, int(min(factor * source_length + plus, HIGHEST_LIMIT, *longest)))
+        return max(fewest, int(min(factor * source_length + plus, HIGHEST_LIMIT, *longest)))
 
     def normalise(self, log_prob: float, length: int) -> float:
         """Return the score of a hypothesis of `length` tokens, ``</s>`` counted."""

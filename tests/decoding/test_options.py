@@ -21,13 +21,19 @@ from jtrans.runs import Run
         ("2*S+10", 7, 24),
         ("1.5 * S + 3", 7, 13),
         ("S", 7, 7),
-        ("0.1S", 3, 1),
+        ("0.1S", 3, 2),  # a token and </s>
+        ("0.1S", 50, 5),
     ],
 )
 def test_length_limits_are_numbers_or_formulas_of_the_source(
     rule: str, source: int, limit: int
 ) -> None:
     assert SearchOptions(max_length=rule).limit(source) == limit
+
+
+def test_translations_that_may_be_empty_may_be_limited_to_their_end() -> None:
+    assert SearchOptions(max_length="0.1S", min_length=0).limit(3) == 1
+    assert SearchOptions(max_length="1", min_length=0).limit(3) == 1
 
 
 @pytest.mark.parametrize("rule", ["", "many", "S-5", "T+5", "2S10", "0", "-3", "S+", "0*S"])
@@ -49,6 +55,7 @@ def test_other_length_limits_are_refused(rule: str) -> None:
         {"length_penalty_form": "gnmd"},
         {"min_length": -1},
         {"min_length": 7, "max_length": "7"},
+        {"max_length": "1"},  # only </s>
     ],
 )
 def test_impossible_options_are_refused_with_a_hint(values: dict[str, Any]) -> None:

@@ -78,7 +78,7 @@ def assert_same(ours: list[list[Translation]], theirs: list[list[Translation]]) 
         {"beam": 4, "min_length": 0, "length_penalty": 2.5},
         {"beam": 3, "length_penalty": 0.0},
         {"beam": 2, "min_length": 0, "max_length": "4"},
-        {"beam": 3, "max_length": "1"},
+        {"beam": 3, "max_length": "1", "min_length": 0},
     ],
 )
 def test_the_best_translations_are_the_same(pair: Pair, search: dict[str, Any]) -> None:
