@@ -18,13 +18,14 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from jtrans.errors import JtransError, WorkError, did_you_mean
+from jtrans.errors import CorpusError, JtransError, WorkError, did_you_mean
 
 # The length of a short digest: enough to tell millions of keys apart.
 SHORT_DIGEST_BYTES = 16
 _LINES_AT_ONCE = 10_000
+LONGEST_LINE = 64 << 20  # bytes; more are no sentence, and would be read into memory
 # the errors of file systems that cannot sync folders
 _UNSUPPORTED = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 _log = logging.getLogger(__name__)
@@ -292,6 +293,31 @@ def write_lines(path: Path, lines: Iterable[str], *, is_durable: bool = True) ->
 def read_lines(path: Path) -> list[str]:
     """Read a file written by `write_lines`; use `jtrans.corpora.lines` for other text."""
     return path.read_bytes().decode("utf-8").split("\n")[:-1]
+
+
+def raw_lines(stream: IO[bytes], name: str) -> Iterator[bytes]:
+    """Yield the lines of a stream, with their ends.
+
+    Raises:
+        CorpusError: a line is too long; those before it have been yielded.
+    """
+    for number in itertools.count(1):
+        line = stream.readline(LONGEST_LINE + 1)
+        if len(line) > LONGEST_LINE and not line.endswith(b"\n"):
+            raise long_line(name, number)
+        if not line:
+            return
+        yield line
+
+
+def long_line(name: str, number: int) -> CorpusError:
+    """Return the error of a line that is longer than `LONGEST_LINE`."""
+    return CorpusError(
+        f"line {number:,} of {name} is longer than {LONGEST_LINE >> 20} MiB",
+        where=f"{name}:{number}",
+        hint="check that it is text with one sentence per line",
+        kind="corpus.long-line",
+    )
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -20,6 +20,7 @@ from typing import overload
 
 import numpy as np
 
+from jtrans import files
 from jtrans.corpora.packed import PACKINGS, read_chunks
 from jtrans.errors import CorpusError
 from jtrans.files import disk_errors
@@ -87,7 +88,8 @@ class LineFile(_Lines):
         bad: the positions of lines that are not text, and why; filled only if `skips_bad`.
 
     Raises:
-        CorpusError: the file is missing, a folder, not readable, damaged or not UTF-8 text.
+        CorpusError: the file is missing, a folder, not readable, damaged or not UTF-8 text, or a
+            line is too long.
     """
 
     def __init__(self, path: Path, *, skips_bad: bool = False) -> None:
@@ -130,7 +132,7 @@ class LineFile(_Lines):
         size, position, lines = len(self._data), 0, 0
         ends = [np.empty(0, np.int64)]
         while position < size:
-            chunk = self._data[position : self._chunk_end(position, size)]
+            chunk = self._data[position : self._chunk_end(position, size, lines)]
             if not self._skips_bad:
                 _check_text(path, chunk, lines)
             elif not _is_text(chunk):
@@ -158,14 +160,17 @@ class LineFile(_Lines):
             if not _is_text(line):
                 self.bad[position] = "zero byte" if b"\0" in line else "not UTF-8"
 
-    def _chunk_end(self, position: int, size: int) -> int:
+    def _chunk_end(self, position: int, size: int, lines_before: int) -> int:
         """Return the end of a line about `SCAN_BYTES` further on, so that no character is split."""
         end = position + SCAN_BYTES
         if end >= size:
             return size
         line_end = self._data.rfind(b"\n", position, end)
         if line_end < 0:
-            line_end = self._data.find(b"\n", end)
+            longest = position + files.LONGEST_LINE
+            line_end = self._data.find(b"\n", end, longest + 1)
+            if line_end < 0 and longest < size:
+                raise files.long_line(str(self.path), lines_before + 1)
         return line_end + 1 if line_end >= 0 else size
 
     def _count_oddities(self, chunk: bytes) -> None:
@@ -264,7 +269,13 @@ def _map(path: Path) -> bytes | mmap.mmap:
         disk_errors(Path(tempfile.gettempdir())),
         tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES) as spool,
     ):
+        lines = length = 0  # of the last line, so far
         for chunk in read_chunks(path):
+            lines += chunk.count(b"\n")
+            _, feed, rest = chunk.rpartition(b"\n")
+            length = len(rest) if feed else length + len(rest)
+            if length > files.LONGEST_LINE:  # perhaps without end, as of /dev/zero
+                raise files.long_line(str(path), lines + 1)
             spool.write(chunk)
         size = spool.tell()
         spool.flush()

@@ -18,7 +18,7 @@ from random import Random
 from typing import IO, Any
 
 from jtrans.errors import CorpusError, how_many
-from jtrans.files import path_hint
+from jtrans.files import path_hint, raw_lines
 from jtrans.text.bpe_learning import END, learn_merges, merge_pair
 
 MARK = "@@"
@@ -130,9 +130,9 @@ def text_lines(handle: IO[bytes], name: str) -> Iterator[str]:
     That is, at every Unicode line boundary (`str.splitlines`), not only at newlines.
 
     Raises:
-        CorpusError: a line is not UTF-8; the error names it.
+        CorpusError: a line is not UTF-8, or too long; the error names it.
     """
-    for number, raw in enumerate(handle, start=1):
+    for number, raw in enumerate(raw_lines(handle, name), start=1):
         try:
             yield from raw.decode("utf-8").splitlines(keepends=True)
         except UnicodeDecodeError as error:

@@ -186,6 +186,16 @@ def test_lines_of_a_pipe_before_a_bad_one_are_answered(
     assert result.out
 
 
+def test_a_line_without_end_from_a_pipe_is_refused(
+    jtrans: Jtrans, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jtrans.files.LONGEST_LINE", 1 << 20)
+    result = jtrans("translate", make_run(), stdin=b"hund\n" + b"x" * (2 << 20) + b"\nhund\n")
+    assert result.code == 2
+    assert "error: line 2 of standard input is longer than 1 MiB" in result.err
+    assert result.out.count("\n") == 1  # of the line before
+
+
 @pytest.mark.parametrize(
     ("bad", "message"),
     [

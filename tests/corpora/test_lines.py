@@ -149,3 +149,28 @@ def test_a_file_that_becomes_shorter_is_an_error(tmp_path: Path) -> None:
 
 def test_text_with_line_ends_inside_is_put_on_one_line() -> None:
     assert one_line(" a\nb \n c ") == "a b   c"
+
+
+@pytest.mark.parametrize("name", ["plain", "packed.gz"])
+def test_a_line_without_end_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines_module, "SCAN_BYTES", 10)
+    monkeypatch.setattr("jtrans.files.LONGEST_LINE", 100)
+    path = tmp_path / name
+    for length, is_usable in ((100, True), (101, False)):
+        data = b"first\nsecond\n" + b"x" * length + b"\nlast\n"
+        path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+        if is_usable:
+            assert len(read_line_file(path)) == 4
+            continue
+        with pytest.raises(CorpusError, match=r"line 3 of .* is longer than") as caught:
+            read_line_file(path)
+        assert caught.value.where == f"{path}:3"
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs /dev/zero")
+def test_a_device_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jtrans.files.LONGEST_LINE", 1 << 20)
+    with pytest.raises(CorpusError, match="line 1 of /dev/zero is longer than 1 MiB"):
+        read_line_file(Path("/dev/zero"))

@@ -16,6 +16,7 @@ from typing import BinaryIO
 from jtrans.cli.translate.lines import until_refused
 from jtrans.corpora.packed import without_packing
 from jtrans.errors import CorpusError, JtransError
+from jtrans.files import raw_lines
 
 # The lines of a chunk are sorted by length, and its output follows as a whole.
 CHUNK_LINES = 2048
@@ -23,6 +24,7 @@ CHUNK_LINES = 2048
 # for a single line, which takes a small model 20 ms.
 NEXT_LINE_SECONDS = 0.005
 CHUNK_SECONDS = 0.05
+STANDARD_INPUT = "standard input"
 _END = b""
 
 
@@ -90,7 +92,7 @@ class LineInput:
     """
 
     def __init__(self, name: str) -> None:
-        self.name = "standard input" if name == "-" else name
+        self.name = STANDARD_INPUT if name == "-" else name
         self.first = 0  # the number of the next line
         self.is_prompt = name == "-" and sys.stdin.isatty()
         self.lines: Sequence[str] | None = None
@@ -166,9 +168,10 @@ class LineInput:
 
 def _typed() -> Iterator[list[str]]:
     """Prompt for lines on a terminal and yield each, until end of file (Ctrl-D)."""
+    lines = raw_lines(sys.stdin.buffer, STANDARD_INPUT)
     for number in itertools.count(1):
         print("> ", end="", file=sys.stderr, flush=True)
-        line = sys.stdin.buffer.readline()
+        line = next(lines, _END)
         if not line:
             print(file=sys.stderr)
             return
@@ -178,7 +181,7 @@ def _typed() -> Iterator[list[str]]:
 def _piped(stream: BinaryIO) -> Iterator[list[bytes]]:
     """Yield the lines that have arrived since the last chunk, at most a full chunk."""
     lines: queue.Queue[bytes] = queue.Queue(maxsize=2 * CHUNK_LINES)
-    faults: list[OSError] = []
+    faults: list[OSError | CorpusError] = []
     threading.Thread(target=_fill, args=(stream, lines, faults), daemon=True).start()
     while (line := lines.get()) != _END:
         chunk, until = [line], time.monotonic() + CHUNK_SECONDS
@@ -195,6 +198,8 @@ def _piped(stream: BinaryIO) -> Iterator[list[bytes]]:
         if line == _END:
             break
     for fault in faults:
+        if isinstance(fault, CorpusError):
+            raise fault
         raise CorpusError(
             f"standard input cannot be read: {fault.strerror}",
             hint="--input FILE, or a pipe",
@@ -202,11 +207,11 @@ def _piped(stream: BinaryIO) -> Iterator[list[bytes]]:
         ) from fault
 
 
-def _fill(stream: BinaryIO, lines: queue.Queue[bytes], faults: list[OSError]) -> None:
+def _fill(stream: BinaryIO, lines: queue.Queue[bytes], faults: list[OSError | CorpusError]) -> None:
     try:
-        for line in stream:
+        for line in raw_lines(stream, STANDARD_INPUT):
             lines.put(line)
-    except OSError as fault:
+    except (OSError, CorpusError) as fault:
         faults.append(fault)
     lines.put(_END)
 
