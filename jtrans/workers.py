@@ -142,6 +142,7 @@ def _signals_later() -> Iterator[None]:
 
 def _begin(parent: int, is_unwanted: Event, numbers: SimpleQueue[int]) -> None:
     _own_number[0] = numbers.get()
+    sys.stdout = sys.stderr  # results go to the parent: what others print is none
     # Ctrl-C reaches the whole process group, but only the parent may react: it ends the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

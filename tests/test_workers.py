@@ -148,3 +148,17 @@ def test_nobody_waits_for_jobs_that_are_not_wanted(begins_anew: bool) -> None:
         next(results)
         raise KeyboardInterrupt
     assert time.monotonic() - started < 60
+
+
+def print_and_return(text: str) -> str:
+    print(text, flush=True)
+    return text
+
+
+@pytest.mark.parametrize("begins_anew", [False, True])
+def test_what_a_worker_prints_is_no_result(
+    begins_anew: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with run_jobs(print_and_return, ["printed"], workers=2, begins_anew=begins_anew) as results:
+        assert list(results) == ["printed"]
+    assert capfd.readouterr().out == ""

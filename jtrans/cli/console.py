@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import io
 import json
 import logging
@@ -74,6 +75,40 @@ class Terminal(io.FileIO):
             if error.errno != errno.EIO:
                 raise
             return memoryview(data).nbytes
+
+
+class Results:
+    """Standard output for what jtrans.cli writes; what comes from elsewhere goes to stderr.
+
+    Systems of other distributions, and libraries, may print while they are imported or compute:
+    among translations or JSON that would be read as a part of them.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def write(self, text: str, /) -> int:
+        """Write a text to stdout or stderr, by the innermost caller that belongs to jtrans."""
+        frame = inspect.currentframe()
+        while frame := frame and frame.f_back:
+            module = frame.f_globals.get("__name__") or ""
+            if module.startswith(("jtrans.", "__main__")):
+                is_result = module.startswith(("jtrans.cli.", "__main__"))
+                stream = self.stream if is_result else sys.stderr
+                break
+        else:
+            stream = sys.stderr  # a thread of others
+        return int(stream.write(text))
+
+    def __getattr__(self, name: str) -> Any:
+        """Do everything else as the stream does."""
+        return getattr(self.stream, name)
+
+
+def keep_results_apart() -> None:
+    """Let nobody but jtrans.cli write to stdout."""
+    if not isinstance(sys.stdout, Results):
+        sys.stdout = Results(sys.stdout)
 
 
 def outlive_terminal() -> None:

@@ -211,6 +211,7 @@ def main(arguments: list[str] | None = None) -> None:
     ):
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(encoding="utf-8", errors=errors, newline="\n")  # type: ignore[union-attr]
+    console.keep_results_apart()
     for name in ("SIGTERM", "SIGHUP"):  # remove what is half written
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:

@@ -125,3 +125,26 @@ def test_a_failure_beside_an_installed_system_names_it_and_its_line(
     line = TUPLE_STEP[: TUPLE_STEP.index("return self.output(hidden)")].count("\n") + 1
     assert "TypeError: linear()" in failed.err and f"my_systems.py:{line})" in failed.err
     assert "hint: the fault may be in mine of my-systems 1.0: docs/adding" in failed.err
+
+
+def test_what_an_installed_system_prints_is_no_result(
+    jtrans: Jtrans, bring_system: BringSystem, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    quiet = documented_system()
+    bodies = [
+        line
+        for line in quiet.splitlines()
+        if "Memory(self.encoder" in line or "self.read(token" in line
+    ]
+    source = quiet.replace("import torch\n", "import torch\n\nprint('imported')\n", 1)
+    for body in bodies:
+        source = source.replace(body, f"        print('computed')\n{body}")
+    bring_system(source)
+    (tmp_path / "mine.toml").write_text(RECIPE, encoding="utf-8")
+    trained = jtrans("train", "mine.toml", "--data", corpus.folder, "--run", "one", "--json")
+    assert json.loads(trained.out)["update"] == 4
+    assert "imported\n" in trained.err and "computed\n" in trained.err
+    translated = jtrans("translate", "one", stdin=b"hund\n\nhund\n")
+    assert translated.out.count("\n") == 3 and "computed" not in translated.out
+    assert "computed" in translated.err
+    assert json.loads(jtrans("score", "one", "--json").out)
