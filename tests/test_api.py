@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import doctest
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 import jtrans
 from jtrans.api import load_recipe
@@ -122,6 +125,70 @@ def test_search_options_are_checked_by_name(model: jtrans.LoadedRun) -> None:
         model.translate(["hund"], nbest=3)
     sources = ["hund sieht katze"]
     assert model.translate(sources, max_length=2) == model.translate(sources, max_length="2")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"beam": "5"}, "beam is of the type str, not an integer"),
+        ({"beam": True}, "beam is of the type bool, not an integer"),
+        ({"length_penalty": None}, "length_penalty is of the type NoneType, not a number"),
+        ({"min_length": 1.5}, "min_length is of the type float, not an integer"),
+        ({"stopping": 1}, "stopping is of the type int, not a string"),
+        ({"sources": 5}, "sources is of the type int, not a list of strings"),
+        ({"sources": Path("test.de")}, "sources is of the type .*Path, not a list of strings"),
+    ],
+)
+def test_arguments_of_another_type_are_refused_by_name(
+    given: dict[str, Any], said: str, model: jtrans.LoadedRun
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        model.translate(**{"sources": ["hund"], **given})
+
+
+def test_numbers_of_numpy_and_devices_of_torch_are_taken(model: jtrans.LoadedRun) -> None:
+    numbers: dict[str, Any] = {
+        "beam": np.int64(2),
+        "length_penalty": np.float32(1),
+        "max_length": np.int32(4),
+    }
+    translator = jtrans.load("run", device=torch.device("cpu"))
+    expected = model.translate(["hund"], beam=2, length_penalty=1.0, max_length=4)
+    assert translator.translate(["hund"], **numbers) == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda of: jtrans.load(of(None)), "run is of the type NoneType, not a path"),
+        (lambda of: jtrans.load(of("")), "run is an empty path"),
+        (lambda of: jtrans.train(of(None)), "recipe is of the type NoneType"),
+        (lambda of: jtrans.train("demo/transformer", data=of(5)), "data is of the type int"),
+        (lambda of: jtrans.train("demo/transformer", run=of("")), "run is an empty path"),
+        (
+            lambda of: jtrans.train("demo/transformer", restart=of("no")),
+            "restart is of the type str, not True or False",
+        ),
+        (
+            lambda of: jtrans.train("demo/transformer", should_stop=of(True)),
+            "should_stop is of the type bool, not a function",
+        ),
+        (lambda of: jtrans.prepare(of(5)), "name is of the type int, not a string"),
+        (lambda of: jtrans.prepare(train=of(5)), "train is of the type int, not a path"),
+        (lambda of: jtrans.prepare(train=[of(5)]), "train is of the type int, not a path"),
+        (
+            lambda of: jtrans.prepare(train="a", languages=of(("de", "en"))),
+            "languages is of the type tuple, not a string",
+        ),
+        (lambda of: jtrans.prepare("grammar-de-en", out=of("")), "out is an empty path"),
+    ],
+)
+def test_other_types_are_refused_before_any_work(
+    call: Callable[[Callable[[Any], Any]], object], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        call(lambda value: value)
+    assert not [*Path().iterdir()]
 
 
 def test_a_model_is_loaded_by_the_number_of_an_update(model: jtrans.LoadedRun) -> None:

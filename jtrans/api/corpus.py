@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jtrans.config.arguments import check_argument, type_error
 from jtrans.errors import usage_error
 
 if TYPE_CHECKING:
@@ -66,7 +68,25 @@ def prepare(
     from jtrans.corpora.own_files import OwnFiles
     from jtrans.preparation.prepare import prepare as prepare_corpus
 
-    files = OwnFiles(_names(train), _names(valid or ()), _names(test), valid_size, skip_bad_lines)
+    for argument, word in (("name", name), ("languages", languages)):
+        if word is not None:
+            check_argument(argument, word, str)
+    for argument, path in (("originals", originals), ("out", out)):
+        if path is not None:
+            check_argument(argument, path, os.PathLike)
+    for argument, flag in (("skip_bad_lines", skip_bad_lines), ("force", force)):
+        check_argument(argument, flag, bool)
+    if valid_size is not None:
+        valid_size = check_argument("valid_size", valid_size, int)
+    if workers is not None:
+        workers = check_argument("workers", workers, int)
+    files = OwnFiles(
+        _names("train", train),
+        _names("valid", () if valid is None else valid),
+        _names("test", test),
+        valid_size,
+        skip_bad_lines,
+    )
     _check_source(name, files, languages, originals)
     text, combined = read_source(
         files if name is None else name,
@@ -87,9 +107,11 @@ def prepare(
     )
 
 
-def _names(files: Files) -> list[str]:
-    several = [files] if isinstance(files, (str, Path)) else files
-    return [str(file) for file in several]
+def _names(name: str, files: Files) -> list[str]:
+    several = [files] if isinstance(files, (str, os.PathLike)) else files
+    if not isinstance(several, Iterable):
+        raise type_error(name, files, "a path or a list of paths")
+    return [os.fspath(check_argument(name, file, os.PathLike)) for file in several]
 
 
 def _check_source(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jtrans.config.arguments import check_argument, type_error
 from jtrans.errors import name_hint, option_error, usage_error
 
 if TYPE_CHECKING:
+    import torch
+
     from jtrans.analysis.attention.explain import Explanation
     from jtrans.decoding.lines.translation import Translation
     from jtrans.decoding.translator import Translator
@@ -76,8 +80,14 @@ class LoadedRun:
 
         side = self.run.pipeline.target
         names = check_metrics(_listed("metrics", metrics))
-        given: Any = references if isinstance(references, str) else list(references)
-        is_one_set = not given or any(isinstance(reference, str) for reference in given)
+        given: Any = references
+        if isinstance(given, Iterable) and not isinstance(given, str):
+            given = list(given)
+        is_one_set = (
+            not given
+            or not isinstance(given, list)
+            or not all(isinstance(each, Iterable) and not isinstance(each, str) for each in given)
+        )
         sets = [_listed("references", lines) for lines in ([given] if is_one_set else given)]
         best = self._search(sources, beam, search)
         output = SystemOutput(
@@ -105,9 +115,9 @@ class LoadedRun:
         from jtrans.analysis.attention.views import ViewSelection
         from jtrans.progress import Silent
 
-        _check_string("source", source)
+        check_argument("source", source, str)
         if target is not None:
-            _check_string("target", target)
+            check_argument("target", target, str)
         pair = explain_pair(
             self.translator, self.run.name, source, target, None, ViewSelection(), Silent()
         )
@@ -127,28 +137,19 @@ class LoadedRun:
         return [best[0] for best in translator.translate_nbest(lines, 1)]
 
 
-def _listed(name: str, given: Iterable[str]) -> list[str]:
+def _listed(name: str, given: Any) -> list[str]:
     """Return strings as a list; refuse a single one, whose characters would be taken for them."""
     if isinstance(given, str):
         raise usage_error(f"{name} is a string, not a list of strings", f"{name}=[{given!r}]")
-    listed = list(given)
-    for place, each in enumerate(listed):
-        _check_string(f"{name}[{place}]", each)
-    return listed
-
-
-def _check_string(name: str, given: object) -> None:
-    if not isinstance(given, str):
-        raise usage_error(
-            f"{name} is of the type {type(given).__name__}, not a string",
-            "str(...), or '' where there is no text",
-        )
+    if not isinstance(given, Iterable):
+        raise type_error(name, given, "a list of strings")
+    return [check_argument(f"{name}[{place}]", each, str) for place, each in enumerate(given)]
 
 
 def load(
     run: str | Path | Run,
     checkpoint: str | int = "best",
-    device: str | None = None,
+    device: str | torch.device | None = None,
     precision: str = "auto",
 ) -> LoadedRun:
     """Load a trained model.
@@ -166,6 +167,8 @@ def load(
     from jtrans.decoding.translator import Translator
     from jtrans.runs import Run, find_run
 
-    opened = run if isinstance(run, Run) else find_run(str(run))
-    choices = DecodingChoices(str(checkpoint), device, precision)
-    return LoadedRun(opened, Translator.load([opened], choices))
+    if not isinstance(run, Run):
+        run = find_run(os.fspath(check_argument("run", run, os.PathLike)))
+    name = None if device is None else str(device)  # of torch.device, too
+    choices = DecodingChoices(str(checkpoint), name, precision)
+    return LoadedRun(run, Translator.load([run], choices))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jtrans.config.arguments import check_argument, type_error
 from jtrans.errors import CorpusError, usage_error
 
 if TYPE_CHECKING:
+    import torch
+
     from jtrans.config import Config
     from jtrans.training.events import Result, TrainingEvents
 
@@ -20,7 +24,7 @@ def train(
     data: str | Path | None = None,
     run: str | Path | None = None,
     set: Mapping[str, Any] | None = None,  # noqa: A002
-    device: str | None = None,
+    device: str | torch.device | None = None,
     restart: bool = False,
     initial: str | Path | None = None,
     keep_optimiser: bool = False,
@@ -55,7 +59,16 @@ def train(
     from jtrans.runs import find_run
     from jtrans.training.session import train as train_run
 
-    if set is not None and not isinstance(set, Mapping):
+    paths = {"data": data, "run": run, "initial": initial}
+    flags = {"restart": restart, "keep_optimiser": keep_optimiser, "tensorboard": tensorboard}
+    for name, path in paths.items():
+        if path is not None:
+            check_argument(name, path, os.PathLike)
+    for name, flag in {**flags, "shard_model": shard_model}.items():
+        check_argument(name, flag, bool)
+    if not callable(should_stop):
+        raise type_error("should_stop", should_stop, "a function")
+    if set is not None and not (isinstance(set, Mapping) and all(map(_is_string, set))):
         raise usage_error("set is no mapping of settings", 'set={"model.width": 256}')
     if keep_optimiser and initial is None:
         raise usage_error("keep_optimiser needs initial, the run to start from", "initial='runs/a'")
@@ -65,9 +78,9 @@ def train(
         config,
         data=Path(data) if data else default_data(config, None if restart else folder),
         run=folder,
-        device=device,
+        device=None if device is None else str(device),  # of torch.device, too
         restart=restart,
-        initial=find_run(str(initial)) if initial else None,
+        initial=find_run(str(initial)) if initial is not None else None,
         keep_optimiser=keep_optimiser,
         tensorboard=tensorboard,
         shard_model=shard_model,
@@ -87,9 +100,15 @@ def load_recipe(
         return recipe
     if isinstance(recipe, (str, Path)):
         return load_config(str(recipe), system_configs(), options=settings)
+    if not isinstance(recipe, (Config, Mapping)) or not all(map(_is_string, dict(recipe))):
+        raise type_error("recipe", recipe, "a name, a path, or a mapping of sections")
     values = recipe.model_dump() if isinstance(recipe, Config) else copy.deepcopy(dict(recipe))
     set_values(values, (settings or {}).items(), "set")
     return build_config(values, system_configs(), where="the recipe given")
+
+
+def _is_string(key: object) -> bool:
+    return isinstance(key, str)
 
 
 def default_data(config: Config, continued: Path | None = None) -> Path:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from jtrans.config import Config
+from jtrans.config.arguments import check_fields
 from jtrans.errors import how_many, name_hint, option_error
 from jtrans.exports import Translatable
 from jtrans.models.zoo import system_configs
@@ -64,6 +65,7 @@ class SearchOptions:
             group that was continued with it.
 
     Raises:
+        ConfigError: a value of another type.
         DecodingError: a value that cannot be used.
     """
 
@@ -90,6 +92,7 @@ class SearchOptions:
         return cls(**{**config.decoding.model_dump(), **changed})
 
     def __post_init__(self) -> None:
+        check_fields(self)
         self._check_beam()
         if not -10.0 <= self.length_penalty <= 10.0:  # also refuses nan
             raise option_error(
@@ -225,6 +228,7 @@ class SamplingOptions:
     epsilon: float = 0.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not 0.01 <= self.temperature <= 100.0:
             raise option_error(
                 f"temperature {self.temperature} is not between 0.01 and 100",

@@ -43,13 +43,13 @@ class DeviceInfo:
         return f"{self.name}{threads}, {precision}{by}{note}"
 
 
-def resolve_device(name: str | None = None) -> torch.device:
+def resolve_device(name: str | torch.device | None = None) -> torch.device:
     """Return the device of a name; ``auto`` takes JTRANS_DEVICE, else a GPU if there is one.
 
     Raises:
         ConfigError: an unknown device, or one this machine does not have.
     """
-    chosen = name or "auto"
+    chosen = str(name or "auto")
     where = "--device"
     if chosen == "auto":
         chosen, where = os.environ.get("JTRANS_DEVICE", "auto") or "auto", "JTRANS_DEVICE"

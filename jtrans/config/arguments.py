@@ -1,0 +1,65 @@
+"""Types of arguments that come from Python, where no parser has checked them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import typing
+from dataclasses import fields
+from numbers import Integral, Real
+from typing import Any
+
+from jtrans.errors import JtransError, usage_error
+
+# What may be given for a type, besides itself: numbers of numpy, and paths as strings.
+_ACCEPTED: dict[Any, tuple[tuple[type, ...], str]] = {
+    int: ((Integral,), "an integer"),
+    float: ((Real,), "a number"),
+    str: ((str,), "a string"),
+    bool: ((bool,), "True or False"),
+    os.PathLike: ((str, os.PathLike), "a path"),
+}
+
+
+def check_argument(name: str, given: Any, *kinds: Any) -> Any:
+    """Return an argument as one of some types, which a number of numpy is turned into.
+
+    Args:
+        name: of the argument.
+        given: its value.
+        kinds: int, float, str, bool, or `os.PathLike` for a string or path that is not empty.
+
+    Raises:
+        ConfigError: it is of another type.
+    """
+    for kind in kinds:
+        accepted, _ = _ACCEPTED[kind]
+        if isinstance(given, accepted) and (kind is bool or not isinstance(given, bool)):
+            if kind is os.PathLike and str(given) == "":
+                raise usage_error(f"{name} is an empty path", "name a file or a folder")
+            is_of_numpy = kind in (int, float) and not isinstance(given, int)
+            return kind(given) if is_of_numpy else given
+    raise type_error(name, given, " or ".join(_ACCEPTED[kind][1] for kind in kinds))
+
+
+def type_error(name: str, given: object, wanted: str) -> JtransError:
+    """Return the error of an argument that is not what is wanted, such as ``a string``."""
+    return usage_error(
+        f"{name} is of the type {type(given).__name__}, not {wanted}", f"give {wanted}"
+    )
+
+
+def check_fields(options: Any) -> None:
+    """Check the fields of a frozen dataclass of numbers and strings, see `check_argument`."""
+    kind: Any = type(options)
+    for name, kinds in _field_kinds(kind).items():
+        object.__setattr__(options, name, check_argument(name, getattr(options, name), *kinds))
+
+
+@functools.cache
+def _field_kinds(options: Any) -> dict[str, tuple[Any, ...]]:
+    hints = typing.get_type_hints(options)
+    return {
+        field.name: typing.get_args(hints[field.name]) or (hints[field.name],)
+        for field in fields(options)
+    }
