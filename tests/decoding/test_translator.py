@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ import jtrans
 from jtrans.decoding.batched_search import translate_ids
 from jtrans.decoding.batches import by_length
 from jtrans.decoding.lines.given import GivenTranslation
-from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.options import SearchOptions, TranslationExtras
 from jtrans.decoding.translator import LONGEST_SOURCE, Translator, load_model
 from jtrans.errors import CheckpointError, DecodingError
+from jtrans.nn.cpu.matmul_backend import PRECISIONS
 from jtrans.runs import Run
 from jtrans.text.pipeline import TextPipeline
 from jtrans.text.vocabulary import Vocabulary
@@ -57,6 +59,29 @@ def test_the_batch_size_changes_nothing(make_run: MakeRun, batch_tokens: int) ->
     assert [[t.text for t in best] for best in second] == [[t.text for t in best] for best in first]
     scores = [t.score for best in first for t in best]
     assert [t.score for best in second for t in best] == pytest.approx(scores, abs=1e-5)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.3])
+def test_scores_do_not_depend_on_the_library_that_was_faster_at_the_start(
+    make_run: MakeRun, penalty: float
+) -> None:
+    def spread(model: Any) -> None:
+        for weight in model.parameters():
+            torch.nn.init.normal_(weight, std=0.3)
+
+    model = {"system": "transformer", "width": 64, "ffn_width": 64, "heads": 2}
+    run = Run.open(make_run(config={"model": model}, edit=spread))
+    choices = replace(ON_CPU, extras=TranslationExtras(coverage_penalty=penalty))
+    results = []
+    before = torch.get_float32_matmul_precision()
+    try:
+        for precision in PRECISIONS.values():
+            translator = Translator.load([run], choices)
+            torch.set_float32_matmul_precision(precision)
+            results.append(translator.translate_nbest(LINES))
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert results[0] == results[1]
 
 
 def test_a_translation_carries_its_tokens_and_their_log_probabilities(

@@ -12,6 +12,7 @@ search found and does not steer it: any system that attends can be searched as f
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,6 +25,7 @@ from jtrans.decoding.lines.sentences import InputSentence
 from jtrans.decoding.lines.translation import Translation
 from jtrans.decoding.options import TranslationExtras
 from jtrans.decoding.word_alignments import READINGS, read_off
+from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
 from jtrans.text.alignments import WordAlignment, to_pharaoh, word_numbers
 from jtrans.text.pipeline import TextPipeline
 
@@ -66,11 +68,14 @@ class AttentionReader:
         source_ids = [sentences[index].ids for index, _ in places]
         pieces = [self.pipeline.source.pieces(sentence.text) for sentence in sentences]
         lines = [sentences[index].number for index, _ in places]
-        for number, weights in self.attention(source_ids, targets, lines):
-            index, rank = places[number]
-            result[index][rank] = self._read(
-                result[index][rank], weights, pieces[index], sentences[index].constraints.words
-            )
+        # weights that are part of the output must be the same in every process, see `prepared`
+        are_shown = self.extras.coverage_penalty > 0 or self.extras.grid
+        with mkl_for_tiny_products() if are_shown else contextlib.nullcontext():
+            for number, weights in self.attention(source_ids, targets, lines):
+                index, rank = places[number]
+                result[index][rank] = self._read(
+                    result[index][rank], weights, pieces[index], sentences[index].constraints.words
+                )
         if self.extras.coverage_penalty:
             for nbest in result:
                 nbest.sort(key=lambda each: -each.score)

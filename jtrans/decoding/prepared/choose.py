@@ -27,6 +27,7 @@ from jtrans.models.reformer import Reformer, ReformerFast
 from jtrans.models.rnmt import RnmtPlus
 from jtrans.models.transformer import Transformer
 from jtrans.models.transformer_pp import TransformerPlusPlus
+from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
 
 Prepare = Callable[[Any, str], Searchable | None]
 
@@ -66,7 +67,10 @@ def prepared(
         with_graphs: on a GPU, whether steps may be captured as CUDA graphs.
     """
     prepare = FORMS.get(type(model))
-    form = prepare(model, precision) if prepare else None
+    # not by the library that was faster when this process started: each rounds otherwise, and a
+    # command must write the same scores in every process and whenever it is continued
+    with mkl_for_tiny_products():
+        form = prepare(model, precision) if prepare else None
     if with_graphs and prepare is not None and model.device.type == "cuda":
         if isinstance(form, PreparedTransformer):
             return GraphTransformer(form)
