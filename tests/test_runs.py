@@ -177,6 +177,16 @@ def test_an_unknown_run_gets_the_nearest_name(make_run: Any) -> None:
     assert caught.value.hint == "did you mean captions/fast?"
 
 
+@pytest.mark.parametrize("name", ["demo/transformer", "runs/demo/transformer"])
+def test_the_run_of_a_recipe_that_was_not_trained_gets_the_command_that_trains_it(
+    make_run: Any, name: str
+) -> None:
+    make_run("demo/transformers")
+    with pytest.raises(CheckpointError) as caught:
+        find_run(name)
+    assert caught.value.hint == "jtrans train demo/transformer"
+
+
 def test_a_folder_that_holds_no_run_is_refused_as_such(make_run: Any) -> None:
     broken: Run = make_run("broken")
     (broken.folder / "config.toml").unlink()

@@ -7,7 +7,7 @@ from jtrans.api.corpus import prepare as prepare
 from jtrans.api.corpus import read_source as read_source
 from jtrans.api.loaded_run import LoadedRun as LoadedRun
 from jtrans.api.loaded_run import load as load
-from jtrans.api.training import default_data as default_data
 from jtrans.api.training import default_run as default_run
+from jtrans.api.training import find_data as find_data
 from jtrans.api.training import load_recipe as load_recipe
 from jtrans.api.training import train as train

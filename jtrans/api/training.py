@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from jtrans.config import Config
     from jtrans.training.events import Result, TrainingEvents
 
+PREPARED = Path("data/prepared")  # where `jtrans prepare NAME` puts a corpus
+
 
 def train(
     recipe: str | Path | Mapping[str, Any] | Config,
@@ -76,7 +78,7 @@ def train(
     folder = Path(run) if run else default_run(recipe)
     return train_run(
         config,
-        data=Path(data) if data else default_data(config, None if restart else folder),
+        data=find_data(data, config, None if restart else folder),
         run=folder,
         device=None if device is None else str(device),  # of torch.device, too
         restart=restart,
@@ -111,14 +113,29 @@ def _is_string(key: object) -> bool:
     return isinstance(key, str)
 
 
-def default_data(config: Config, continued: Path | None = None) -> Path:
-    """Return the folder of the data that a run continues with, or of a recipe's prepared corpus.
+def find_data(data: str | Path | None, config: Config, continued: Path | None = None) -> Path:
+    """Return the folder given, or that of the run to continue or of the recipe's corpus.
 
     Raises:
-        ConfigError: the recipe names no corpus.
-        CorpusError: the recipe names a catalogue corpus that has not been prepared yet, or none and
-            the data of the run are gone.
+        ConfigError: none is given, and the recipe names no corpus.
+        CorpusError: it is the place of a catalogue corpus that has not been prepared yet, or none
+            is given and the data of the run are gone.
     """
+    from jtrans.corpora.catalogue.load import is_in_catalogue
+
+    folder = Path(data) if data else _default_data(config, continued)
+    is_default = folder == PREPARED / folder.name
+    if is_default and not folder.exists() and is_in_catalogue(folder.name):
+        raise CorpusError(
+            f"no prepared corpus in {folder}",
+            hint=f"jtrans prepare {folder.name}; or name another folder: --data DIR",
+            kind="corpus.not-prepared",
+        )
+    return folder
+
+
+def _default_data(config: Config, continued: Path | None) -> Path:
+    """Return the folder of the data that a run continues with, or of a recipe's prepared corpus."""
     from jtrans.runs import Run
 
     if continued is not None and Run.exists(continued):
@@ -138,16 +155,7 @@ def default_data(config: Config, continued: Path | None = None) -> Path:
             "--data DIR, a folder made by jtrans prepare",
             where="--data",
         )
-    from jtrans.corpora.catalogue.load import is_in_catalogue
-
-    folder = Path("data/prepared") / config.data.corpus
-    if not folder.exists() and is_in_catalogue(config.data.corpus):
-        raise CorpusError(
-            f"no prepared corpus in {folder}",
-            hint=f"jtrans prepare {config.data.corpus}; or name another folder: --data DIR",
-            kind="corpus.not-prepared",
-        )
-    return folder
+    return PREPARED / config.data.corpus
 
 
 def default_run(recipe: object) -> Path:

@@ -216,7 +216,7 @@ def _make_plan(
     settings: list[str] | None,
 ) -> ScalingPlan:
     """Check everything that can be checked before torch is loaded."""
-    from jtrans.api import default_data
+    from jtrans.api import find_data
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
     from jtrans.scaling.experiment import ScalingPlan
@@ -225,7 +225,7 @@ def _make_plan(
     chosen = (config.training.seed,) if seeds is None else tuple(read_seeds(seeds))
     own = Path(recipe)
     place = out or Path("runs/scale") / (own.stem if own.suffix == ".toml" else own)
-    folder = data or default_data(config)
+    folder = find_data(data, config)
     plan = ScalingPlan(recipe, config, folder, place, ratio, step, chosen)
     plan.check()
     return plan

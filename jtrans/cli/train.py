@@ -86,7 +86,7 @@ def train(
 
     jtrans train demo/reformer-fast --run runs/fast --seeds 1,2,3
     """
-    from jtrans.api import default_data, default_run
+    from jtrans.api import default_run, find_data
     from jtrans.cli.train_table import train_with_table
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
@@ -101,7 +101,7 @@ def train(
     options = {key: value for key, value in named.items() if value is not None}
     config = load_config(recipe, system_configs(), overrides=set_ or (), options=options)
     run = run or default_run(recipe)
-    data = data or default_data(config, None if restart else run)
+    data = find_data(data, config, None if restart else run)
     if keep_optimiser and from_ is None:
         raise usage_error("--keep-optimiser needs --from", "--from RUN names the run to start from")
     place, count = place_of_process(), ranks.count_processes(processes, gpus, device)

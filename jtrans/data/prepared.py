@@ -293,11 +293,13 @@ def read_info(folder: Path) -> dict[str, Any]:
         CorpusError: it is missing, damaged, or of another format.
     """
     if not PreparedCorpus.exists(folder):
+        usual = Path("data/prepared") / folder.name  # of a corpus given by its name alone
         others = [path.parent.name for path in folder.parent.glob("*/corpus.json")]
-        near = did_you_mean(folder.name, others)
+        name = did_you_mean(folder.name, others)
+        near = usual if PreparedCorpus.exists(usual) else name and folder.with_name(name)
         raise CorpusError(
             f"no prepared corpus in {folder}",
-            hint=f"did you mean {folder.with_name(near)}?"
+            hint=f"did you mean {near}?"
             if near
             else f"prepare one: jtrans prepare --train PREFIX --valid PREFIX --languages de-en "
             f"--out {shlex.quote(str(folder))}",

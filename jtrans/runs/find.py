@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+from jtrans.config import recipe_names
 from jtrans.errors import CheckpointError, name_hint
 from jtrans.runs.run import RUNS, Run
 
@@ -43,9 +44,11 @@ def find_run(name: str) -> Run:
     names = [folder.relative_to(RUNS).as_posix() for folder in list_runs()]
     names += ["@last"] if names else []
     wanted = name.removeprefix(f"{RUNS}/")
+    # the default run of a recipe, which has not been trained
+    command = f"jtrans train {wanted}" if wanted in recipe_names() else None
     raise CheckpointError(
         f"no such run: {name}",
-        hint=name_hint(wanted, names, "create one with jtrans train"),
+        hint=command or name_hint(wanted, names, "create one with jtrans train"),
         kind="run.missing",
     )
 

@@ -307,6 +307,16 @@ def test_the_plan_alone_trains_nothing(
     assert not (tmp_path / "scale").exists()
 
 
+@pytest.mark.parametrize("command", ["train", "scale"])
+def test_a_named_corpus_that_is_not_prepared_gets_the_command_that_prepares_it(
+    jtrans: Jtrans, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = jtrans(command, "demo/transformer", "--data", "data/prepared/grammar-zh-en")
+    assert result.code == 2
+    assert "hint: jtrans prepare grammar-zh-en;" in result.err
+
+
 @pytest.mark.parametrize("where", [".", "..", "absolute"])
 def test_runs_of_a_recipe_of_ones_own_go_where_all_others_go(
     jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float], where: str

@@ -102,6 +102,16 @@ def test_a_folder_without_a_corpus_is_refused_with_the_command_that_makes_one(
     assert shlex.split(command)[-2:] == ["--out", str(tmp_path / "not here")]
 
 
+def test_a_corpus_given_by_its_name_gets_its_folder(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(folder, "data/prepared/captions")
+    with pytest.raises(CorpusError) as caught:
+        PreparedCorpus.open(Path("captions"))
+    assert caught.value.hint == f"did you mean {Path('data/prepared/captions')}?"
+
+
 def test_another_format_version_is_refused(folder: Path) -> None:
     edit_json(folder / "corpus.json", lambda value: value.update(format=99))
     with pytest.raises(CorpusError, match="format 99, this jtrans reads format 1"):
