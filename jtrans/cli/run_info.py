@@ -48,6 +48,7 @@ def run_values(run: Run) -> dict[str, Any]:
         "parameters": info.get("parameters"),
         "frozen_parameters": info.get("frozen_parameters", 0),
         "data": info.get("data"),
+        "imported": _origin(info.get("imported")),
         "jtrans": info.get("jtrans"),
         "torch": info.get("torch"),
         "settings": {
@@ -112,11 +113,14 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
     )
     counts = f"{how_many(values['updates'], 'update')}, {how_many(values['epochs'], 'epoch')} begun"
     ways = f", started {restarts + 1} times" if restarts else ""
+    trained = f"{counts}, {duration(values['seconds'])}{ways}"
+    if values["state"] == "imported":
+        ended, trained = values["imported"], "elsewhere"
     rows = [
         ["system", f"{values['system']}, {count} parameters{frozen}"],
-        ["corpus", str(values["data"])],
+        ["corpus", values["data"] or "none"],
         *([name, _settings(section)] for name, section in values["settings"].items()),
-        ["trained", f"{counts}, {duration(values['seconds'])}{ways}"],
+        ["trained", trained],
         ["state", f"{values['state']}{f': {ended}' if ended else ''}"],
     ]
     if best:
@@ -176,14 +180,25 @@ def sparkline(values: Sequence[float], width: int = CURVE_WIDTH) -> str:
 
 
 def _state(run: Run, events: Sequence[Mapping[str, Any]]) -> str:
-    """Return `new`, `running`, `interrupted` (without a word), `stopped`, `failed`, `finished`."""
+    """Return what became of a run.
+
+    It is `new`, `imported`, `running`, `interrupted` (without a word), `stopped`, `failed` or
+    `finished`.
+    """
     ends = [event for event in events if event.get("event") in ("start", "end")]
     if not ends:
-        return "new"
+        return "imported" if _origin(run.info.get("imported")) else "new"
     if _is_end(ends[-1]):
         reason = str(ends[-1].get("reason"))
         return reason if reason in ("stopped", "failed") else "finished"
     return "running" if _is_alive(run) else "interrupted"
+
+
+def _origin(imported: Any) -> str | None:
+    """Return the program and the file that a run was imported from, None if it was not."""
+    if not isinstance(imported, dict):
+        return None
+    return f"{imported.get('from')}, {imported.get('file')}"
 
 
 def _without_lost(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -69,6 +69,14 @@ def test_without_json_nothing_goes_to_standard_output(
     assert Run.exists(files["run"])
 
 
+def test_an_imported_run_is_described_as_such(jtrans: Jtrans, files: dict[str, Path]) -> None:
+    jtrans("import", *arguments(files))
+    rows = dict(line.split(None, 1) for line in jtrans("info", files["run"]).out.splitlines())
+    assert rows["corpus"].strip() == "none"
+    assert rows["trained"].strip() == "elsewhere"
+    assert rows["state"].strip() == "imported: reformer-fairseq, checkpoint.pt"
+
+
 def test_an_unknown_format_gets_the_nearest_one(jtrans: Jtrans, files: dict[str, Path]) -> None:
     result = jtrans("import", *arguments(files, "reformer-fairsek"))
     assert result.code == 2
