@@ -205,17 +205,21 @@ def prepare(
         options = {**files, "from": originals, **chosen}
         _show(_merge_parts(files["train"], options, out, force=force), as_json=as_json)
         return
-    prepared = prepare_corpus(
-        name,
-        **files,
-        originals=originals,
-        out=out,
-        workers=workers,
-        force=force,
-        progress=console.TerminalProgress(),
-        command=_command(),
-        **{option: value for option, value in chosen.items() if value is not None},
-    )
+    try:
+        prepared = prepare_corpus(
+            name,
+            **files,
+            originals=originals,
+            out=out,
+            workers=workers,
+            force=force,
+            progress=console.TerminalProgress(),
+            command=_command(),
+            **{option: value for option, value in chosen.items() if value is not None},
+        )
+    except (KeyboardInterrupt, SystemExit):  # SIGTERM and SIGHUP exit
+        console.talk("stopped; the same command continues")
+        raise
     _show(prepared, as_json=as_json)
 
 

@@ -308,7 +308,9 @@ def test_an_interrupt_is_exit_130_and_the_same_command_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_bytes", interrupt)
-        assert jtrans(*OWN, *OUT).code == 130
+        stopped = jtrans(*OWN, *OUT)
+    assert stopped.code == 130
+    assert "stopped; the same command continues" in stopped.err
     assert not (tmp_path / "prepared/mine").exists()
     result = jtrans(*OWN, *OUT)
     assert result.code == 0
