@@ -379,6 +379,13 @@ def test_a_missing_file_is_not_taken_for_a_recipe(tmp_path: Path) -> None:
     assert error_of(tmp_path / "absent.toml").kind == "config.missing"
 
 
+def test_a_recipe_of_ones_own_corpus_gets_the_one_that_fits_any() -> None:
+    hint = "demo/transformer fits any corpus: --data data/prepared/alt-en-vi"
+    assert str(error_of("alt-en-vi/transformer").hint).startswith(hint)
+    assert error_of("multi30k-de-n/transformer").hint == "did you mean multi30k-de-en/transformer?"
+    assert error_of("dmeo/transformer").hint == "did you mean demo/transformer?"
+
+
 def test_what_recipes_share_is_no_recipe() -> None:
     assert error_of("_shared/iwslt").kind == "config.unknown-recipe"
     assert not any(name.startswith("_") for name in recipe_names())

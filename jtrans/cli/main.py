@@ -136,6 +136,8 @@ def _usage_error(error: Any, arguments: Sequence[str] = ()) -> JtransError:
         "--run" in each.opts and not each.is_flag for each in error.ctx.command.params
     ):
         hint = f"a run is given with --run: {context} --run {extra[1]}"
+    if "--seeds" in arguments and re.search(r"unexpected extra argument\S* \([\d ]+\)", message):
+        hint = "separate seeds by commas: --seeds 1,2,3"
     value = _given_value(getattr(error, "param", None), arguments)
     ending = f" (got {value!r})" if value is not None else ""
     return JtransError(message.strip().rstrip(".") + ending, hint=hint, kind="command.usage")

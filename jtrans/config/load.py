@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from jtrans.config.faults import Origins, explain_fault, origin_of
 from jtrans.config.schema import Config, SystemConfig
-from jtrans.errors import ConfigError, name_hint
+from jtrans.errors import ConfigError, did_you_mean, name_hint
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 SHARED = "_shared"  # the folder of RECIPES with settings shared by several recipes
@@ -64,9 +64,14 @@ def find_config(name: str) -> Path:
             hint=f"its settings are in a file: jtrans train {path}/config.toml --run {path}",
             kind="config.unknown-recipe",
         )
+    group, _, system = name.partition("/")
+    is_typo = did_you_mean(group, {each.partition("/")[0] for each in recipe_names()})
+    is_other_corpus = not is_typo and f"demo/{system}" in recipe_names()
     raise ConfigError(
         f"no such recipe: {name}",
-        hint=name_hint(name, recipe_names(), "jtrans recipes lists them"),
+        hint=f"demo/{system} fits any corpus: --data data/prepared/{group} --run runs/{name}"
+        if is_other_corpus
+        else name_hint(name, recipe_names(), "jtrans recipes lists them"),
         kind="config.unknown-recipe",
     )
 

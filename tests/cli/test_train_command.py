@@ -420,6 +420,12 @@ def test_averages_that_cannot_be_made_are_refused(
     assert "hint: " in done.err
 
 
+def test_seeds_without_commas_are_hinted_at(jtrans: Jtrans) -> None:
+    result = jtrans("train", "demo/transformer", "--seeds", "1", "2", "3")
+    assert result.code == 2
+    assert "hint: separate seeds by commas: --seeds 1,2,3" in result.err
+
+
 def test_several_seeds_are_several_runs_that_are_scored_as_one_system(
     workplace: Path, jtrans: Jtrans
 ) -> None:
