@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CorpusError
-from jtrans.files import disk_errors, file_digest, irreplaceable, write_bytes
+from jtrans.files import behind_links, disk_errors, file_digest, irreplaceable, write_bytes
 from jtrans.locks import exclusive
 
 PATIENCE_SECONDS = 5.0
@@ -132,9 +132,9 @@ def check_place(folder: Path) -> None:
     """Check, before the work rather than after it, that the output folder can be created.
 
     Raises:
-        CorpusError: it cannot.
+        JtransError: it cannot.
     """
-    real = Path(os.path.realpath(folder))
+    real = Path(os.path.realpath(behind_links(folder)))
     if problem := irreplaceable(folder):
         raise CorpusError(
             f"{folder} cannot be replaced by the finished corpus: {problem}",

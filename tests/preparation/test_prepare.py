@@ -15,7 +15,7 @@ from plugins.listener import Listener
 
 from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.errors import ConfigError, CorpusError
+from jtrans.errors import ConfigError, CorpusError, JtransError
 from jtrans.preparation import learn as learning
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
@@ -306,6 +306,13 @@ def test_a_link_stays_and_what_it_leads_to_is_made(tmp_path: Path) -> None:
         assert (tmp_path / "link").is_symlink()
         assert {path.name for path in (tmp_path / "disk").iterdir()} == {"corpus"}
     assert {path.name for path in tmp_path.iterdir()} == {"disk", "link"}
+
+
+def test_a_link_to_a_folder_that_is_not_mounted_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("disk/corpus", target_is_directory=True)
+    with pytest.raises(JtransError, match="there is no folder"):
+        prepare(make_corpus(), tmp_path / "link", options=SMALL, workers=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]
 
 
 def test_the_working_directory_is_not_replaced(
