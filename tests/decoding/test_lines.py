@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 from plugins.random_runs import JOINT, ON_CPU, MakeRun
 
 from jtrans.decoding.lines.attended import LEAST_COVERAGE, coverage
-from jtrans.decoding.lines.constraints import ConstraintEncoder, Constraints, check_room
+from jtrans.decoding.lines.constraints import (
+    MOST_SPELLINGS,
+    ConstraintEncoder,
+    Constraints,
+    check_room,
+)
 from jtrans.decoding.lines.long_lines import cut, joined_alignment
 from jtrans.decoding.lines.translation import Translation
 from jtrans.decoding.options import SamplingOptions, TranslationExtras
@@ -241,6 +246,22 @@ def test_a_forbidden_phrase_that_the_model_cannot_write_forbids_nothing(
 ) -> None:
     constraints = Constraints(prefix="zebra", forbidden=["cat", "the cat", "dog"])
     assert encoder.encode(constraints, 1).forbidden == [encoder.side.vocabulary.ids(["dog"])]
+
+
+def test_a_phrase_is_forbidden_in_all_tokens_that_spell_it() -> None:
+    pieces = ["a@@", "b@@", "a", "b", "ab", "ab@@"]
+    vocabulary = Vocabulary.build(dict.fromkeys(pieces, 1))
+    side = TextSide("en", "whitespace", False, "#version: 0.2\na b</w>\n", vocabulary)
+    encoder = ConstraintEncoder(side)
+    token = side.vocabulary.token
+    forbidden = encoder.encode(Constraints(forbidden=["ab aba"]), 1).forbidden
+    spelled = {" ".join(map(token, ids)) for ids in forbidden}
+    words = ["ab", "a@@ b"], ["ab@@ a", "a@@ b@@ a"]
+    assert spelled == {f"{first} {second}" for first in words[0] for second in words[1]}
+    with pytest.raises(DecodingError, match="forbidden phrase 'ab'"):
+        encoder.encode(Constraints(prefix_tokens=["a@@", "b"], forbidden=["ab"]), 1)
+    many = encoder.encode(Constraints(forbidden=["ab" * 20]), 1).forbidden
+    assert len(many) == len({*map(tuple, many)}) == MOST_SPELLINGS
 
 
 @pytest.mark.parametrize("segmenter", ["whitespace", "moses", "character"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,8 @@ from jtrans.text.pipeline import TextSide
 from jtrans.text.vocabulary import SPECIALS, UNK
 
 UNKNOWN = SPECIALS[UNK]
+# of a forbidden phrase; the search looks for every one of them at every step
+MOST_SPELLINGS = 64
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,8 @@ class ConstraintEncoder:
         required = self._phrases(constraints.required, "required", line)
         # a phrase that the model cannot write forbids nothing, <unk> itself every unknown word
         forbidden = {
-            text: ids
+            text: [ids] if text.strip() == UNKNOWN else self._spellings(text, ids)
             for text, ids in self._phrases(constraints.forbidden, "forbidden", line).items()
-            if UNK not in ids or text.strip() == UNKNOWN
         }
         self._check_possible(required, forbidden, prefix, line)
         least = [
@@ -71,7 +73,8 @@ class ConstraintEncoder:
             )
         ]
         words = [] if constraints.prefix_tokens else words
-        return EncodedConstraints(prefix, least, list(forbidden.values()), self.continued, words)
+        spellings = [ids for of_phrase in forbidden.values() for ids in of_phrase]
+        return EncodedConstraints(prefix, least, spellings, self.continued, words)
 
     def _prefix(self, words: list[str], tokens: Sequence[str], line: int) -> list[int]:
         """Return the ids of a prefix, which is raw words or tokens of the model."""
@@ -88,7 +91,7 @@ class ConstraintEncoder:
     def _check_possible(
         self,
         required: Mapping[str, list[int]],
-        forbidden: Mapping[str, list[int]],
+        forbidden: Mapping[str, list[list[int]]],
         prefix: list[int],
         line: int,
     ) -> None:
@@ -102,8 +105,8 @@ class ConstraintEncoder:
                 )
         wholes = {f"required phrase {text!r}": ids for text, ids in required.items()}
         for whole, tokens in {**wholes, "prefix": prefix}.items():
-            for text, ids in forbidden.items():
-                if self._contains(tokens, ids):
+            for text, spellings in forbidden.items():
+                if any(self._contains(tokens, ids) for ids in spellings):
                     raise _refusal(
                         line,
                         f"the {whole} contains the forbidden phrase {text!r}",
@@ -128,6 +131,45 @@ class ConstraintEncoder:
                 raise _refusal(line, f"the {kind} phrase {text!r} has no words", "leave it out")
             phrases.setdefault(ids, text)
         return {text: list(ids) for ids, text in phrases.items()}
+
+    def _spellings(self, text: str, ids: list[int]) -> list[list[int]]:
+        """Return a phrase in all tokens that spell it, the fewest first, at most `MOST_SPELLINGS`.
+
+        A model trained with BPE-dropout knows others than those of the segmentation, `ids`.
+        """
+        if not self.side.codes:
+            return [] if UNK in ids else [ids]
+        words = self.side.segment(text)
+        known = self.side.vocabulary.known
+        # from every place of the phrase the next ones and the tokens between; all lead to the end
+        steps: dict[int, list[tuple[int, str]]] = {}
+        end = sum(map(len, words))
+        fewest, place = {end: 0}, end  # tokens from a place to the end
+        for word in reversed(words):
+            place -= len(word)
+            for i in reversed(range(len(word))):
+                pieces = (
+                    (j, word[i:j] + MARK * (j < len(word))) for j in range(i + 1, len(word) + 1)
+                )
+                here = [
+                    (place + j, name) for j, name in pieces if name in known and place + j in fewest
+                ]
+                if here:
+                    steps[place + i] = here
+                    fewest[place + i] = 1 + min(fewest[j] for j, _ in here)
+        found = [] if UNK in ids else [ids]
+        waiting: list[tuple[int, int, tuple[str, ...]]] = []
+        if 0 in fewest:
+            waiting.append((fewest[0], 0, ()))
+        while waiting and len(found) < MOST_SPELLINGS:
+            _, place, names = heapq.heappop(waiting)
+            if place < end:
+                for j, name in steps[place]:
+                    longer = (*names, name)
+                    heapq.heappush(waiting, (len(longer) + fewest[j], j, longer))
+            elif (spelling := self.side.vocabulary.ids(names)) != ids:
+                found.append(spelling)
+        return found
 
     def _contains(self, whole: Sequence[int], part: Sequence[int]) -> bool:
         """Whether a sequence contains another one that begins a word there."""
