@@ -7,21 +7,22 @@ declares its systems as entry points of the group `jtrans.systems`, ``mine = "pa
 
 from __future__ import annotations
 
+import functools
 import importlib
 import logging
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jtrans.config import SystemConfig
 from jtrans.errors import CheckpointError, ConfigError, InternalError, name_hint
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from torch import nn
 
     from jtrans.models.base import TranslationModel
@@ -218,7 +219,7 @@ class SystemConfigs(Mapping[str, type[SystemConfig]]):
     """The configuration class of every system, imported on demand."""
 
     def __init__(self) -> None:
-        self._installed = metadata.entry_points(group=ENTRY_POINTS)
+        self._installed = _entry_points()
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names, those of this package first."""
@@ -264,7 +265,22 @@ class SystemConfigs(Mapping[str, type[SystemConfig]]):
 
 def installed_systems() -> list[InstalledSystem]:
     """Return all systems of other distributions, usable or not."""
-    return [InstalledSystem(point) for point in metadata.entry_points(group=ENTRY_POINTS)]
+    return [InstalledSystem(point) for point in _entry_points()]
+
+
+def _entry_points() -> metadata.EntryPoints:
+    """Return the declared systems, read again where a folder of the import path has changed."""
+    folders = []
+    for path in sys.path:
+        with suppress(OSError):
+            found = Path(path).stat()
+            folders.append((path, found.st_dev, found.st_ino, found.st_mtime_ns))
+    return _read_entry_points(tuple(folders))
+
+
+@functools.lru_cache(maxsize=1)
+def _read_entry_points(_folders: tuple[tuple[str, int, int, int], ...]) -> metadata.EntryPoints:
+    return metadata.entry_points(group=ENTRY_POINTS)  # reads a file of every distribution
 
 
 def system_configs() -> SystemConfigs:

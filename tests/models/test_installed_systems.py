@@ -28,6 +28,17 @@ def test_an_installed_system_is_one_of_the_systems(bring_system: BringSystem) ->
     assert "Luong" in system.paper
 
 
+def test_a_system_that_is_installed_meanwhile_is_found(
+    bring_system: BringSystem, tmp_path: Path
+) -> None:
+    bring_system()
+    folder = tmp_path / "site"
+    os.utime(folder, (1, 1))  # the clock of a file system may be coarse
+    assert "yours" not in system_configs()
+    install(folder, "", point="yours = my_systems:Mine", distribution="your-systems")
+    assert "yours" in system_configs()
+
+
 NO_CONFIG = documented_system().replace("    Config = MineConfig\n", "")
 OTHER_NAME = documented_system().replace('"mine"', '"yours"')
 NO_NAME = documented_system().replace('    system: Literal["mine"] = "mine"  # its name\n', "")
