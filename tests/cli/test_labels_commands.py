@@ -104,6 +104,7 @@ def test_a_corpus_without_labels_cannot_be_analysed(
     assert jtrans("score", tagging_run, "--data", "bare").code == 0
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_the_report_has_a_section_of_labels(jtrans: Jtrans, tagging_run: Path) -> None:
     result = jtrans("analyze", "report", tagging_run)
     assert result.code == 0, result.err

@@ -104,9 +104,15 @@ TINY = [
 ]
 
 
+@pytest.fixture(scope="module")
+def estimates() -> dict[str, Any]:
+    """The estimates of this module, which take longer than the trainings, by their settings."""
+    return {}
+
+
 @pytest.fixture
-def lossy(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
-    """Losses that lead somewhere, by model; estimates are made in this process."""
+def lossy(monkeypatch: pytest.MonkeyPatch, estimates: dict[str, Any]) -> dict[str, float]:
+    """Losses that lead somewhere, by model; estimates are made in this process, each once."""
     from jtrans.runs import Run
     from jtrans.scaling import experiment
 
@@ -118,9 +124,11 @@ def lossy(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     def here(configs: dict[str, Config], data: Path, device: str | None) -> dict[str, Any]:
         from jtrans.training.estimate import estimate
 
-        return {
-            name: estimate(config, data=data, device=device) for name, config in configs.items()
-        }
+        keys = {name: config.model_dump_json() for name, config in configs.items()}
+        for name, key in keys.items():
+            if key not in estimates:
+                estimates[key] = estimate(configs[name], data=data, device=device)
+        return {name: estimates[key] for name, key in keys.items()}
 
     monkeypatch.setattr(experiment, "lowest_loss", lowest)
     monkeypatch.setattr(experiment, "predict", here)
@@ -160,6 +168,7 @@ def test_three_models_are_trained_and_the_scaled_recipe_trains(
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_other_losses_lead_to_another_scaled_run(
     jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float]
 ) -> None:
@@ -184,6 +193,7 @@ def test_other_losses_lead_to_another_scaled_run(
     assert "are still those of earlier losses" in refused.err
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 @pytest.mark.parametrize(
     ("change", "setting"),
     [
@@ -210,6 +220,7 @@ def test_runs_of_other_settings_are_not_compared(
     assert jtrans(*line, "--set", "training.max_updates=2").code == 0  # trained for longer
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_a_run_of_other_settings_is_found_before_anything_is_trained(
     jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float]
 ) -> None:
@@ -220,6 +231,7 @@ def test_a_run_of_other_settings_is_found_before_anything_is_trained(
     assert not (tmp_path / "scale" / "base-1").exists()
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_a_run_of_other_data_is_refused_with_options_that_exist(
     jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float]
 ) -> None:
@@ -234,6 +246,7 @@ def test_a_run_of_other_data_is_refused_with_options_that_exist(
     assert "hint: choose another --out" in result.err and "--restart" not in result.err
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 @pytest.mark.parametrize(
     ("ratio", "losses", "same"),
     [
@@ -317,6 +330,7 @@ def test_a_named_corpus_that_is_not_prepared_gets_the_command_that_prepares_it(
     assert "hint: jtrans prepare grammar-zh-en;" in result.err
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 @pytest.mark.parametrize("where", [".", "..", "absolute"])
 def test_runs_of_a_recipe_of_ones_own_go_where_all_others_go(
     jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float], where: str

@@ -243,6 +243,7 @@ def test_the_report_uses_and_shows_all_references(
     assert "Of the 4 references of a sentence, the first." in html
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_kept_scores_of_other_references_are_not_used(
     jtrans: Jtrans, corpus: PreparedCorpus, run: Path, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 def _placeholders(item: Any, stem: Path, *_: Any) -> list[Path]:
     paths = [stem.with_name(f"{stem.name}.{ending}") for ending in ("svg", "png")]
     for path in paths:
-        path.write_bytes(b"a picture")
+        path.write_bytes(b"<svg></svg>")
     return paths
 
 
@@ -20,3 +20,4 @@ def placeholder_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write placeholders instead of pictures: drawing takes most of the time of an analysis."""
     for name in ("draw", "draw_view", "draw_weights"):
         monkeypatch.setattr(f"jtrans.analysis.output.files.{name}", _placeholders)
+    monkeypatch.setattr("jtrans.scaling.report.draw", _placeholders)

@@ -734,6 +734,7 @@ def test_the_command_overrides_the_settings_of_an_experiment(data: Path, tmp_pat
     assert training["learning_rate"] == 2e-3
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_figures_are_drawn_of_the_runs_that_are_here_and_nothing_is_trained(
     done: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
