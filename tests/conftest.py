@@ -42,6 +42,7 @@ def _seeded() -> None:
 
 
 pytest_plugins = [
+    "plugins.commands_here",
     "plugins.folders",
     "plugins.installed_systems",
     "plugins.pictures",

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import pytest
 import torch
-from plugins.command_line import environment, run_process
+from plugins.command_line import Jtrans, environment
 from plugins.pretended_gpu import run as pretended_gpu
 from plugins.random_runs import JOINT, WORDS, MakeRun
 
@@ -59,7 +59,7 @@ def on_gpu(library: Path, tmp_path: Path) -> OnGpu:
 
 @pytest.mark.parametrize("model", [None, JOINT])
 def test_captured_steps_translate_as_the_cpu_does(
-    model: dict[str, Any] | None, on_gpu: OnGpu, make_run: MakeRun, tmp_path: Path
+    model: dict[str, Any] | None, on_gpu: OnGpu, jtrans: Jtrans, make_run: MakeRun, tmp_path: Path
 ) -> None:
     run = make_run(config={"model": model} if model else None)
     text = tmp_path / "text"
@@ -69,7 +69,7 @@ def test_captured_steps_translate_as_the_cpu_does(
     command += ["--precision", "fp32"]
     out, happened = on_gpu("jtrans", *command, "--device", "cuda")
     assert happened["captures"] >= 1 and happened["replays"] > happened["captures"]
-    expected = run_process(*command, "--device", "cpu").out
+    expected = jtrans(*command, "--device", "cpu").out
     for line, of_cpu in zip(out.splitlines(), expected.splitlines(), strict=True):
         ours, theirs = (json.loads(text)["translations"][0] for text in (line, of_cpu))
         assert ours["tokens"] == theirs["tokens"]
@@ -77,7 +77,7 @@ def test_captured_steps_translate_as_the_cpu_does(
 
 
 def test_updates_are_those_of_the_cpu_and_hardly_wait(
-    on_gpu: OnGpu, corpus: PreparedCorpus, tmp_path: Path
+    on_gpu: OnGpu, jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path
 ) -> None:
     settings = {"compile": "off", "batch_tokens": 60, "validate_sentences": 0}
     settings |= {"micro_batch_tokens": 60, "micro_batch_overhead": 200}
@@ -91,7 +91,7 @@ def test_updates_are_those_of_the_cpu_and_hardly_wait(
         run = tmp_path / f"{device}-{updates}"
         limits = ["--set", f"training.max_updates={updates}", "--run", run, "--device", device]
         if device == "cpu":
-            assert run_process(*command, *limits).code == 0
+            assert jtrans(*command, *limits).code == 0
             happened = {"waits": 0}
         else:
             happened = on_gpu("jtrans", *command, *limits)[1]
