@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,17 +14,32 @@ from plugins.command_line import Jtrans, environment
 from jtrans.errors import CheckpointError
 from jtrans.runs import Run
 
-# Completes as a shell asks for it, and tells which heavy modules that has loaded.
-PROGRAM = """
-import json, sys
-from jtrans.cli.main import main
+HEAVY = ("torch", "matplotlib", "jieba", "sacremoses")
 
-try:
-    main([])
-except SystemExit:
-    pass
-loaded = [name for name in ("torch", "matplotlib", "jieba", "sacremoses") if name in sys.modules]
-print(json.dumps(loaded), file=sys.stderr)
+# Completes as a shell asks for it and tells which heavy modules that has loaded, for each request
+# in a process forked before any command is imported, so that none has what another has loaded.
+PROGRAM = f"""
+import contextlib, io, json, os, sys, traceback
+import typer.rich_utils
+import jtrans.cli.main as main, jtrans.cli.options
+
+for request in sys.stdin:
+    folder, variables = json.loads(request)
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        continue
+    out = io.StringIO()
+    try:
+        os.chdir(folder)
+        os.environ.update(variables)
+        with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
+            main.main([])
+    except Exception:
+        traceback.print_exc(file=out)
+    loaded = [name for name in {HEAVY!r} if name in sys.modules]
+    os.write(1, (json.dumps([out.getvalue(), loaded]) + "\\n").encode())
+    os._exit(0)
 """
 
 Complete = Callable[..., set[str]]
@@ -40,8 +55,21 @@ def run_folder(folder: Path, *checkpoints: str) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def shell_process() -> Iterator[subprocess.Popen[str]]:
+    """A process that completes one request after the other."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM],
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield process
+
+
 @pytest.fixture
-def complete(tmp_path: Path) -> Complete:
+def complete(tmp_path: Path, shell_process: subprocess.Popen[str]) -> Complete:
     """Return a function that completes the last word of a command line, in a folder with runs."""
     run_folder(tmp_path / "runs/base", "step-00000050", "step-00001200", "average")
     run_folder(tmp_path / "runs/study/fast")
@@ -53,18 +81,13 @@ def complete(tmp_path: Path) -> Complete:
         line = " ".join(["jtrans", *words])
         variables = {"_JTRANS_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": line}
         variables |= {"COMP_WORDS": line, "COMP_CWORD": str(len(words))}
-        outcome = subprocess.run(
-            [sys.executable, "-c", PROGRAM],
-            cwd=tmp_path,
-            env=environment(**variables),
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert json.loads(outcome.stderr) == []
+        assert shell_process.stdin is not None and shell_process.stdout is not None
+        print(json.dumps([str(tmp_path), variables]), file=shell_process.stdin, flush=True)
+        out, loaded = json.loads(shell_process.stdout.readline())
+        assert loaded == []
         if shell == "bash":
-            return set(outcome.stdout.split())
-        return set(outcome.stdout.replace('"', " ").split())
+            return set(out.split())
+        return set(out.replace('"', " ").split())
 
     return run
 
@@ -105,6 +128,19 @@ CASES: dict[str, tuple[tuple[str, ...], set[str]]] = {
 def test_bash_completes(name: str, complete: Complete) -> None:
     words, expected = CASES[name]
     assert complete(*words) == expected
+
+
+def test_the_command_itself_completes(tmp_path: Path) -> None:
+    line = {"_JTRANS_COMPLETE": "complete_bash", "COMP_WORDS": "jtrans tra", "COMP_CWORD": "1"}
+    variables = {"_TYPER_COMPLETE_ARGS": "jtrans tra", **line}
+    program = "import sys; from jtrans.cli.main import main; sys.argv = ['jtrans']; main()"
+    outcome = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment(**variables),
+        capture_output=True,
+        text=True,
+    )
+    assert set(outcome.stdout.split()) == {"train", "translate"}
 
 
 def test_zsh_completes(complete: Complete) -> None:
