@@ -12,6 +12,7 @@ run() {
     "$@"
 }
 
+unset PYTHONDONTWRITEBYTECODE # the processes that tests start need not compile the package again
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} GOMP_SPINCOUNT=1000
 run ruff check .
 run ruff format --check --quiet .
