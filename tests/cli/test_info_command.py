@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from plugins.command_line import Jtrans
+from plugins.small_corpus import tiny_config
 
 from jtrans import __version__
 from jtrans.cli.run_info import BLOCKS, sparkline
-from jtrans.data.prepared import PreparedCorpus
 from jtrans.runs import Run
 from jtrans.training.session import train
 
@@ -42,15 +43,21 @@ def test_the_table_has_a_line_for_each_fact(
     assert any(line[0] == "device" for line in lines)
 
 
-@pytest.fixture
-def run(corpus: PreparedCorpus, make_config: Any, tmp_path: Path) -> Run:
-    """A run that was trained in two starts."""
-    folder = tmp_path / "runs" / "small"
+@pytest.fixture(scope="module")
+def trained(_nouns: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that was trained in two starts."""
+    folder = tmp_path_factory.mktemp("trained") / "small"
     for updates in (4, 6):
         window = {"window": 2} if updates == 6 else {}
-        config = make_config(max_updates=updates, validate_every=2, keep={"last": 2, **window})
-        train(config, data=corpus.folder, run=folder)
-    return Run.open(folder)
+        config = tiny_config(max_updates=updates, validate_every=2, keep={"last": 2, **window})
+        train(config, data=_nouns, run=folder)
+    return folder
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Run:
+    """A copy of that run."""
+    return Run.open(shutil.copytree(trained, tmp_path / "runs" / "small"))
 
 
 def test_a_run_is_described_with_its_curves_and_its_end(run: Run, jtrans: Jtrans) -> None:
