@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -17,6 +18,16 @@ from hypothesis import settings
 settings.register_profile("jtrans", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=500)
 settings.load_profile("jtrans")
+
+
+def pytest_configure() -> None:
+    """Let processes that tests start get the signals that nohup or a shell's ``&`` ignores here.
+
+    A process inherits what is ignored, but no handler.
+    """
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 @pytest.hookimpl(wrapper=True)

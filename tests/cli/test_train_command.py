@@ -277,7 +277,7 @@ def test_a_signal_saves_the_run_and_the_same_command_continues(
 
 
 def closing_terminal(folder: Path, run: str, updates: int, *, ignored: bool) -> int:
-    """Train on a terminal that is closed after the first logged update; return the exit code."""
+    """Train on a terminal that is closed after the first validation; return the exit code."""
     import fcntl
     import pty
     import termios
@@ -290,7 +290,7 @@ def closing_terminal(folder: Path, run: str, updates: int, *, ignored: bool) -> 
     terminal, inside = pty.openpty()
     process = start_process(
         *("train", "tiny.toml", "--data", "data", "--run", run),
-        *("--set", f"training.max_updates={updates}", "--set", "training.validate_every=50"),
+        *("--set", f"training.max_updates={updates}", "--set", "training.validate_every=20"),
         folder=folder,
         stdin=inside,
         stdout=inside,
@@ -300,7 +300,7 @@ def closing_terminal(folder: Path, run: str, updates: int, *, ignored: bool) -> 
     )
     os.close(inside)
     log = folder / run / "log.jsonl"
-    while not (log.exists() and '"train"' in log.read_text(encoding="utf-8")):
+    while not (log.exists() and '"validation"' in log.read_text(encoding="utf-8")):
         assert process.poll() is None
         time.sleep(0.05)
     os.close(terminal)
@@ -309,12 +309,12 @@ def closing_terminal(folder: Path, run: str, updates: int, *, ignored: bool) -> 
 
 def test_a_closed_terminal_saves_the_run(workplace: Path) -> None:
     assert closing_terminal(workplace, "runs/closed", 100000, ignored=False) == 129
-    assert (Run(workplace / "runs/closed").checkpoint("last").update or 0) >= 50
+    assert (Run(workplace / "runs/closed").checkpoint("last").update or 0) >= 20
 
 
 def test_a_run_that_ignores_the_end_of_its_terminal_goes_on(workplace: Path) -> None:
-    assert closing_terminal(workplace, "runs/disowned", 200, ignored=True) == 0
-    assert Run(workplace / "runs/disowned").checkpoint("last").update == 200
+    assert closing_terminal(workplace, "runs/disowned", 60, ignored=True) == 0
+    assert Run(workplace / "runs/disowned").checkpoint("last").update == 60
 
 
 def test_a_signal_within_the_writing_of_a_line_still_stops(

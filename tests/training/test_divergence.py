@@ -14,7 +14,7 @@ import pytest
 import safetensors.torch
 import torch
 from plugins.rank_processes import run_ranks
-from plugins.small_corpus import ENGLISH, NOUNS, VERBS, WHITESPACE
+from plugins.small_corpus import ENGLISH, NOUNS, VERBS, WHITESPACE, tiny_config
 from plugins.training_runs import CrashError, last_files
 
 from jtrans.corpora.parallel import Corpus, ParallelText
@@ -218,19 +218,31 @@ class Crash(TrainingEvents):
             raise CrashError
 
 
+@pytest.fixture(scope="module")
+def undisturbed(
+    corpus: PreparedCorpus, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Result, Path]:
+    """A run that goes back twice: its result and its folder."""
+    run = tmp_path_factory.mktemp("undisturbed") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        spoil(patch, is_too_fast)
+        config = tiny_config(max_updates=16, validate_every=5)
+        return train(config, data=corpus.folder, run=run), run
+
+
 @pytest.mark.parametrize(("update", "returns"), [(3, 0), (10, 0), (6, 1), (9, 1), (6, 2), (14, 2)])
 def test_a_crashed_run_goes_back_as_often_as_an_undisturbed_one(
     update: int,
     returns: int,
+    undisturbed: tuple[Result, Path],
     corpus: PreparedCorpus,
     make_config: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    (expected, whole), run = undisturbed, tmp_path / "run"
     spoil(monkeypatch, is_too_fast)
     config = make_config(max_updates=16, validate_every=5)
-    whole, run = tmp_path / "whole", tmp_path / "run"
-    expected = train(config, data=corpus.folder, run=whole)
     with pytest.raises(CrashError):
         train(config, data=corpus.folder, run=run, events=Crash(update, returns))
     result = train(config, data=corpus.folder, run=run)
