@@ -18,8 +18,9 @@ PAD, EOS, UNK, SPARE = range(4)
 folder = Path(__file__).parent
 digests = json.loads((folder / "sha256.json").read_text(encoding="utf-8"))
 for name in ("export.json", "pipeline.json", "start.onnx", "step.onnx"):
-    if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digests.get(name):
-        sys.exit(f"error: {folder / name} has changed since the export was made: make it again")
+    file = folder / name
+    if not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != digests.get(name):
+        sys.exit(f"error: {file} is missing or not as it was exported: export again")
 facts = json.loads((folder / "export.json").read_text(encoding="utf-8"))
 pipeline = json.loads((folder / "pipeline.json").read_text(encoding="utf-8"))
 tokens = {side: pipeline[side]["vocabulary"]["tokens"] for side in ("source", "target")}
@@ -57,7 +58,11 @@ def spell(piece: str, *, is_last: bool = False) -> list[str]:
     return spell(first) + spell(second, is_last=is_last)
 
 
-for number, line in enumerate(sys.stdin, start=1):
+for number, data in enumerate(sys.stdin.buffer, start=1):
+    try:
+        line = data.decode("utf-8-sig")  # whatever the system's encoding is
+    except UnicodeDecodeError:
+        sys.exit(f"error: line {number} is not UTF-8 text")
     line = line.lower() if pipeline["source"]["lowercase"] else line
     source = [ids.get(piece, UNK) for word in line.split() for piece in split(word)] + [EOS]
     if len(source) > (longest := facts["longest"]):
@@ -76,7 +81,8 @@ for number, line in enumerate(sys.stdin, start=1):
         log_probs, *values = step.run(None, inputs)
         state.update(zip(changing, values, strict=True))
     try:
-        print(" ".join(output).replace("@@ ", ""), flush=True)
+        sys.stdout.buffer.write(f"{' '.join(output)}\n".replace("@@ ", "").encode())
+        sys.stdout.buffer.flush()
     except BrokenPipeError:  # the reader has quit (head)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         break

@@ -133,6 +133,12 @@ def test_hypotheses_are_selected_along_their_axis(make_run: MakeRun) -> None:
     assert first.shape == (2, len(run.pipeline.target.vocabulary))
 
 
+def feed(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    """Let the example read lines from its standard input."""
+    stream = io.BytesIO("".join(f"{line}\n" for line in lines).encode())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream, encoding="latin-1"))
+
+
 def test_the_example_needs_nothing_of_ours(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,7 +146,7 @@ def test_the_example_needs_nothing_of_ours(
     export = export_to_onnx(run, run.folder / "out")
     example = export.folder / "translate_onnx.py"
     assert "jtrans" not in Path(example).read_text(encoding="utf-8")
-    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(LINES) + "\n"))
+    feed(monkeypatch, *LINES)
     runpy.run_path(str(example), run_name="__main__")
     given = capsys.readouterr().out.splitlines()
     choices = DecodingChoices(device="cpu", search={"beam": 1, "max_length": "S+50"})
@@ -165,7 +171,7 @@ def test_the_example_reads_words_as_the_pipeline_does(
     run = Run.open(make_run("run", config=config, pipeline=TextPipeline(source, target)))
     assert run.pipeline.source.pieces("Hund") == ["hu@@", "n@@", "d"]
     example = export_to_onnx(run, run.folder / "out").folder / "translate_onnx.py"
-    monkeypatch.setattr(sys, "stdin", io.StringIO("Hund\nHUND Hundehund\n"))
+    feed(monkeypatch, "Hund", "HUND Hundehund")
     runpy.run_path(str(example), run_name="__main__")
     choices = DecodingChoices(device="cpu", search={"beam": 1, "max_length": "S+50"})
     given = capsys.readouterr().out.splitlines()
@@ -201,7 +207,7 @@ def test_the_example_knows_old_codes_and_no_special_words(
             return super().run(names, inputs)
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", Watched)
-    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+    feed(monkeypatch, *lines)
     runpy.run_path(str(example), run_name="__main__")
     assert seen == [source.encode(line) for line in lines]
 
@@ -217,12 +223,37 @@ def test_the_example_ends_quietly_when_its_reader_has_quit(make_run: MakeRun) ->
     assert (outcome.returncode, outcome.stderr) == (0, b"")
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_the_example_reads_and_writes_utf8_whatever_the_encoding_of_the_system(
+    encoding: str, make_run: MakeRun
+) -> None:
+    words = Vocabulary.build({f"ö{number}": 9 for number in range(60)})
+    sides = [TextSide(name, segmenter="whitespace", vocabulary=words) for name in ("de", "sv")]
+    config = {"model": {"system": "convs2s", **TRACED["convs2s"]}}
+    run = Run.open(make_run("run", config=config, pipeline=TextPipeline(*sides)))
+    example = export_to_onnx(run, run.folder / "out").folder / "translate_onnx.py"
+    environment = {**os.environ, "PYTHONIOENCODING": f"{encoding}:strict"}
+    outcome = subprocess.run(
+        [sys.executable, str(example)],
+        input=b"\xef\xbb\xbf" + "ö1 ö2\nö3\n".encode() + b"\xf61\n",
+        capture_output=True,
+        check=False,
+        env=environment,
+    )
+    choices = DecodingChoices(device="cpu", search={"beam": 1, "max_length": "S+50"})
+    expected = Translator.load([run], choices).translate(["ö1 ö2", "ö3"])
+    assert all("ö" in line for line in expected)
+    assert outcome.stdout.decode() == "".join(f"{line}\n" for line in expected)
+    assert outcome.stderr.decode().strip() == "error: line 3 is not UTF-8 text"
+    assert outcome.returncode == 1
+
+
 def test_the_example_names_a_line_that_is_too_long(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = make(make_run, "convs2s", TRACED["convs2s"] | {"positions": 8})
     example = export_to_onnx(run, run.folder / "out").folder / "translate_onnx.py"
-    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{'hund ' * 7}\n{'hund ' * 8}\n"))
+    feed(monkeypatch, "hund " * 7, "hund " * 8)
     with pytest.raises(SystemExit, match="line 2 has 9 tokens, the model reads 8"):
         runpy.run_path(str(example), run_name="__main__")
     assert len(capsys.readouterr().out.split()) <= 7
@@ -236,6 +267,9 @@ def test_the_example_refuses_graphs_that_were_changed(
     content = bytearray((folder / "step.onnx").read_bytes())
     content[-5] ^= 1
     (folder / "step.onnx").write_bytes(content)
-    monkeypatch.setattr(sys, "stdin", io.StringIO("ein hund\n"))
-    with pytest.raises(SystemExit, match=r"step\.onnx has changed since the export was made"):
+    feed(monkeypatch, "ein hund")
+    with pytest.raises(SystemExit, match=r"step\.onnx is missing or not as it was exported"):
+        runpy.run_path(str(folder / "translate_onnx.py"), run_name="__main__")
+    (folder / "start.onnx").unlink()
+    with pytest.raises(SystemExit, match=r"start\.onnx is missing or not as it was exported"):
         runpy.run_path(str(folder / "translate_onnx.py"), run_name="__main__")
