@@ -10,6 +10,7 @@ starts over. When all is done, `FILE.part` becomes FILE.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
-from jtrans.errors import JtransError
+from jtrans.errors import JtransError, WorkError
 from jtrans.files import disk_errors, read_json, write_json
 
 BYTES_AT_ONCE = 2**20
@@ -45,6 +46,9 @@ class PartialOutput:
         self._parts = [path.with_name(path.name + ".part") for path in paths]
         self._state = paths[0].with_name(paths[0].name + ".part.json")
         self._digests = [hashlib.sha256() for _ in paths]
+        # what `write_json` leaves when it is killed
+        for left in self._state.parent.glob(f".{glob.escape(self._state.name)}.*.tmp"):
+            left.unlink(missing_ok=True)
         sizes = self._recorded()
         files = [*self._parts, self._state]
         self.is_over = not self.lines and any(
@@ -65,8 +69,12 @@ class PartialOutput:
         trace: TracebackType | None,
     ) -> None:
         """Give the files their names; after an error they stay as parts."""
-        for stream in self._streams:
-            stream.close()
+        try:
+            if kind is None:
+                self._check_in_place()
+        finally:
+            for stream in self._streams:
+                stream.close()
         if kind is None:
             for part, path in zip(self._parts, self.paths, strict=True):
                 with disk_errors(path):
@@ -82,7 +90,12 @@ class PartialOutput:
         Args:
             texts: for each file, whole lines.
             lines: of the input.
+
+        Raises:
+            JtransError: they cannot be written.
+            WorkError: somebody has removed what was written.
         """
+        self._check_in_place()
         files = zip(self._streams, texts, self.paths, self._digests, strict=True)
         for stream, text, path, digest in files:
             data = text.encode("utf-8")
@@ -97,6 +110,20 @@ class PartialOutput:
         progress = {"lines": self.lines, "sizes": sizes, "sha256": digests}
         with disk_errors(self.paths[0]):
             write_json(self._state, {**self.identity, **progress})
+
+    def _check_in_place(self) -> None:
+        """Refuse to write to files that were removed or moved: all further work would be lost."""
+        for stream, part in zip(self._streams, self._parts, strict=True):
+            try:
+                is_there = os.path.samestat(os.fstat(stream.fileno()), part.stat())
+            except FileNotFoundError:
+                is_there = False
+            if not is_there:
+                raise WorkError(
+                    f"{part} was removed or replaced while it was written",
+                    hint="run the same command again",
+                    kind="disk.removed",
+                )
 
     def _recorded(self) -> list[int]:
         """Return how many bytes of each file to keep; restore the number of lines and digests."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jtrans.decoding.partial_output import PartialOutput
+from jtrans.errors import WorkError
 
 IDENTITY = {"input": "abc", "weights": ["1"]}
 
@@ -116,3 +118,35 @@ def test_nothing_is_left_of_an_attempt_that_wrote_nothing(tmp_path: Path) -> Non
     with pytest.raises(_Killed):
         attempt([tmp_path / "out.en", tmp_path / "links"], ["a\n"], 0)
     assert not list(tmp_path.iterdir())
+
+
+def test_what_a_killed_attempt_was_writing_is_removed(tmp_path: Path) -> None:
+    paths = [tmp_path / "out[1].en", tmp_path / "links"]
+    with pytest.raises(_Killed):
+        attempt(paths, ["a\n", "b\n"], 1)
+    (tmp_path / ".out[1].en.part.json.77.tmp").write_text("{")
+    (tmp_path / ".out1.en.part.json.77.tmp").write_text("{")
+    assert attempt(paths, ["a\n", "b\n"], -1) == 1
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [".out1.en.part.json.77.tmp", "links", "out[1].en"]
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_folder_that_is_removed_ends_the_work(
+    tmp_path: Path, is_moved: bool, is_late: bool
+) -> None:
+    folder = tmp_path / "folder"
+    with (
+        pytest.raises(WorkError, match=r"out\.en\.part was removed or replaced"),
+        PartialOutput([folder / "out.en"], IDENTITY) as output,
+    ):
+        output.append(["a\n"], 1)
+        if is_moved:
+            folder.rename(tmp_path / "moved")
+        else:
+            shutil.rmtree(folder)
+        if not is_late:
+            output.append(["b\n"], 1)
+            pytest.fail("it writes on")
+    assert not folder.exists()
