@@ -129,6 +129,16 @@ class CheckedCommand(TyperCommand):
 class CommandGroup(TyperGroup):
     """A command with subcommands, which suggests the nearest one for an unknown name."""
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the subcommand; Ctrl-C leaves as `typer.Abort`.
+
+        Typer 0.29 turns a KeyboardInterrupt into an exit code like any other.
+        """
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise typer.Abort from interrupt
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the subcommand, or refuse with the nearest name."""
         name = args[0] if args else ""

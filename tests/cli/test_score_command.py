@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import statistics
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import safetensors.torch
 import torch
-from plugins.command_line import Jtrans
+from plugins.command_line import Jtrans, start_process
 from plugins.random_runs import MakeRun
 from plugins.small_corpus import make_nouns
 
@@ -684,3 +687,17 @@ def test_only_score_takes_a_window(
     for command in (["translate", run, "--input", "x"], ["analyze", "length", run]):
         result = jtrans(*command, "--checkpoint", "window")
         assert result.code == 2 and "only one can be used here" in result.err
+
+
+def test_ctrl_c_says_interrupted_and_exits_with_130(tmp_path: Path) -> None:
+    for command in ("score", "analyze compare"):
+        pipe = tmp_path / f"{command.split()[0]}.en"
+        os.mkfifo(pipe)
+        files = ("--hyp", pipe, "--ref", pipe, "--src", pipe)
+        with (
+            start_process(*command.split(), *files, stderr=subprocess.PIPE) as process,
+            pipe.open("wb"),  # opens when the command reads the file, and keeps it waiting
+        ):
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=60)
+        assert (process.returncode, said) == (130, b"interrupted\n"), command
