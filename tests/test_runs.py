@@ -162,6 +162,18 @@ def test_last_is_the_run_made_last(make_run: Any) -> None:
     assert find_run("@last").folder.samefile(first.folder)
 
 
+def test_last_is_no_trial_run_of_a_scaling(make_run: Any) -> None:
+    trial = make_run("scale/fast/wider-1")
+    (trial.folder.parent / "scale.json").write_text("{}")
+    assert find_run("@last").folder.samefile(trial.folder)  # there is no other
+    own, scaled = make_run("base-1"), make_run("scale/fast/scaled-4x4x512-1")
+    os.utime(own.folder / "run.json", (2, 2))
+    os.utime(scaled.folder / "run.json", (1, 1))
+    assert find_run("@last").folder.samefile(own.folder)
+    os.utime(own.folder / "run.json", (0, 0))
+    assert find_run("@last").folder.samefile(scaled.folder)
+
+
 def test_last_without_any_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert list_runs() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 
@@ -10,10 +11,13 @@ from jtrans.errors import CheckpointError, name_hint
 from jtrans.runs.run import RUNS, Run
 
 MOST_NAMED = 5  # runs in a hint
+_TRIAL = re.compile(r"(base|deeper|wider)-\d+")  # runs by which `jtrans scale` measures
 
 
 def find_run(name: str) -> Run:
     """Return a run by its folder, its name under runs/, or ``@last``.
+
+    The last run is the newest one, except for the trial runs of a scaling.
 
     Raises:
         CheckpointError: there is no such run; the hint names the closest.
@@ -26,7 +30,8 @@ def find_run(name: str) -> Run:
                 hint="create one with jtrans train",
                 kind="run.missing",
             )
-        return Run.open(max(runs, key=lambda folder: (folder / "run.json").stat().st_mtime))
+        own = [folder for folder in runs if not _is_trial(folder)] or runs
+        return Run.open(max(own, key=lambda folder: (folder / "run.json").stat().st_mtime))
     for folder in (Path(name), RUNS / name):
         if Run.exists(folder):
             return Run.open(folder)
@@ -56,3 +61,8 @@ def find_run(name: str) -> Run:
 def list_runs() -> list[Path]:
     """Return the folders of all runs under runs/."""
     return sorted(path.parent for path in RUNS.rglob("run.json")) if RUNS.is_dir() else []
+
+
+def _is_trial(folder: Path) -> bool:
+    """Return whether a run only served to scale a model, and so is none that a user asks for."""
+    return bool(_TRIAL.fullmatch(folder.name)) and (folder.parent / "scale.json").exists()
