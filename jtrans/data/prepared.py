@@ -271,9 +271,12 @@ class PreparedCorpus:
 
     def _check_split(self, split: str) -> None:
         if split not in self.splits:
+            known = f"it has {', '.join(self.splits)}"
+            if split == "test" and "valid" in self.splits:  # the default of the commands
+                known += "; --split valid takes valid"
             raise CorpusError(
                 f"{self.folder} has no split {split}",
-                hint=name_hint(split, self.splits, f"it has {', '.join(self.splits)}"),
+                hint=name_hint(split, self.splits, known),
                 kind="corpus.unknown-split",
             )
 

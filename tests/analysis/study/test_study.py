@@ -172,6 +172,17 @@ def test_an_unknown_split_is_refused(corpus: PreparedCorpus, run_on: RunOn) -> N
         load_study([run_on(corpus)], "tset")
 
 
+def test_a_corpus_without_a_test_split_gets_the_option_for_valid(
+    corpus: PreparedCorpus, run_on: RunOn
+) -> None:
+    splits = {"valid": corpus.info["splits"]["valid"]}
+    path = corpus.folder / "corpus.json"
+    path.write_text(json.dumps({**corpus.info, "splits": splits}), encoding="utf-8")
+    with pytest.raises(CorpusError, match="has no split test") as caught:
+        load_study([run_on(corpus)], "test")
+    assert caught.value.hint is not None and "--split valid" in caught.value.hint
+
+
 def test_json_lines_of_jtrans_translate_are_translations(
     corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
 ) -> None:
