@@ -14,7 +14,7 @@ from jtrans.errors import usage_error
 if TYPE_CHECKING:
     from jtrans.data.prepared import PreparedCorpus
 
-DEMO, DEMO_CORPUS = "demo/reformer-fast", "grammar-de-en"
+DEMO, LABELLED_DEMO, DEMO_CORPUS = "demo/reformer-fast", "demo/transformer-pp", "grammar-de-en"
 TAGGER = "ud-en/transformer-pp"
 TEXT, CLEANING = "Segmentation", "Cleaning of the training data"
 
@@ -291,10 +291,16 @@ def _train_arguments(prepared: PreparedCorpus) -> list[str]:
         return [config, *data, f"runs/{prepared.name}", "--from", origin]
     # the recipes of a corpus are in a folder of its name; those of demo/ fit any corpus
     recipes = [recipe for recipe in recipe_names() if recipe.startswith(f"{prepared.name}/")]
-    usual = TAGGER if prepared.languages[0] == prepared.languages[1] else DEMO
+    demo = DEMO
+    if prepared.info["options"].get(
+        "labels"
+    ):  # given with --labels: name a system that learns them
+        demo = LABELLED_DEMO
+        recipes = [recipe for recipe in recipes if recipe.endswith("/transformer-pp")]
+    usual = TAGGER if prepared.languages[0] == prepared.languages[1] else demo
     recipe = min(recipes, key=lambda each: not each.endswith("/reformer-fast"), default=usual)
     group, _, system = recipe.partition("/")
-    corpus = DEMO_CORPUS if recipe == DEMO else group
+    corpus = DEMO_CORPUS if recipe == demo else group
     if prepared.folder == Path("data/prepared") / corpus:  # where `jtrans train` looks for it
         return [recipe]
     return [recipe, *data, f"runs/{prepared.name}-{system}"]

@@ -340,6 +340,23 @@ def conllu(*lines: str) -> str:
     return "".join("\n".join(sentence) + "\n\n" for sentence in rows)
 
 
+def test_labels_that_were_asked_for_are_followed_by_a_system_that_learns_them(
+    jtrans: Jtrans,
+) -> None:
+    lines = [f"Hund {i} sieht Ball" for i in range(30)]
+    for language, form in (("de", "Hund {} sieht Ball"), ("en", "dog {} sees a ball")):
+        text = "".join(form.format(i) + "\n" for i in range(30))
+        Path(f"train.{language}").write_text(text, encoding="utf-8")
+    Path("tags.conllu").write_text(conllu(*lines), encoding="utf-8")
+    command = ["prepare", "--train", "train", "--valid-size", "5", "--languages", "de-en"]
+    command += ["--bpe-merges", "20", "--workers", "1", "--labels", "conllu:tags.conllu", "--out"]
+    following = "Next: jtrans train demo/transformer-pp --data out --run runs/out-transformer-pp"
+    assert jtrans(*command, "out").err.splitlines()[-1] == following
+    # its other recipes do not learn labels
+    done = jtrans(*command, "data/prepared/iwslt15-vi-en", "--force")
+    assert "Next: jtrans train demo/transformer-pp --data" in done.err
+
+
 def test_tagged_sentences_are_prepared_as_source_and_target(jtrans: Jtrans) -> None:
     train = [f"Hund {i} sieht Ball" for i in range(30)]
     Path("train.conllu.gz").write_bytes(gzip.compress(conllu(*train).encode()))
