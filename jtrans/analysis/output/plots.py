@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FORMATS = ("svg", "png")
-MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
+# not as many as colours, or the eighth system would look like the first
+MARKERS = ["o", "s", "^", "D", "v", "P"]
 INK, GREY = "#222222", "#707070"
 PLAIN: Any = {
     "font.size": 9.0,

@@ -15,7 +15,7 @@ import pytest
 
 from jtrans.analysis.figures.results import Figure, Series, Table, as_json
 from jtrans.analysis.output.files import write_results
-from jtrans.analysis.output.plots import draw
+from jtrans.analysis.output.plots import MARKERS, draw
 from jtrans.analysis.output.scales import COLOURS, apart, colour, text_colour
 from jtrans.analysis.output.tables import shown_table, to_csv
 
@@ -82,6 +82,11 @@ def test_a_figure_without_any_data_is_drawn(tmp_path: Path) -> None:
 def test_colours_repeat_only_after_all_were_used() -> None:
     assert len({colour(i) for i in range(len(COLOURS))}) == len(COLOURS)
     assert colour(len(COLOURS)) == colour(0)
+
+
+def test_a_system_of_a_colour_that_repeats_has_another_marker() -> None:
+    marks = {(colour(i), MARKERS[i % len(MARKERS)]) for i in range(2 * len(COLOURS))}
+    assert len(marks) == 2 * len(COLOURS)
 
 
 def test_labels_are_moved_apart_and_keep_their_order() -> None:
