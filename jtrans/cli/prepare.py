@@ -292,9 +292,7 @@ def _train_arguments(prepared: PreparedCorpus) -> list[str]:
     # the recipes of a corpus are in a folder of its name; those of demo/ fit any corpus
     recipes = [recipe for recipe in recipe_names() if recipe.startswith(f"{prepared.name}/")]
     demo = DEMO
-    if prepared.info["options"].get(
-        "labels"
-    ):  # given with --labels: name a system that learns them
+    if prepared.info["options"].get("labels"):  # by --labels: they are there to be learned
         demo = LABELLED_DEMO
         recipes = [recipe for recipe in recipes if recipe.endswith("/transformer-pp")]
     usual = TAGGER if prepared.languages[0] == prepared.languages[1] else demo

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -127,6 +128,18 @@ def test_systems_are_compared_and_reported(jtrans: Jtrans, tmp_path: Path) -> No
     whole = jtrans("analyze", "report", *FILES, "--train", "train.en", "--json")
     names = [item["name"] for item in json.loads(whole.out)["results"]]
     assert "frequency-f-measure" in names and "position" not in names
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_the_eighth_system_of_a_report_has_a_dot_of_its_own(jtrans: Jtrans, tmp_path: Path) -> None:
+    files = list(FILES)
+    for number in range(2, 8):
+        (tmp_path / f"{number}.en").write_text("".join(f"{line}\n" for line in LINES), "utf-8")
+        files += ["--hyp", f"{number}.en"]
+    assert jtrans("analyze", "report", *files).code == 0
+    page = (tmp_path / "reports" / "report.html").read_text("utf-8")
+    summary = page.partition("<tbody>")[2]
+    assert len(set(re.findall(r'class="(dot [^"]*)"', summary)[:8])) == 8
 
 
 @pytest.mark.usefixtures("placeholder_pictures")
