@@ -14,6 +14,7 @@ from plugins.random_runs import ON_CPU
 
 from jtrans.analysis.report import explorer
 from jtrans.analysis.report.explorer import explain_lines
+from jtrans.analysis.report.pages import fragment
 from jtrans.analysis.study.load import load_study
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study
@@ -102,3 +103,8 @@ def test_long_text_is_cut_and_keeps_its_direction() -> None:
     assert shown["label"].startswith("5: \u2068قال")
     assert "7,600 characters left out" in shown["source"]
     assert "9,600 characters left out" in shown["reference"]
+
+
+def test_a_browser_without_javascript_says_why_there_are_no_maps() -> None:
+    page = fragment("explorer.html", names=[], data={"sentences": []})
+    assert "need JavaScript" in page.partition("<noscript>")[2].partition("</noscript>")[0]
