@@ -199,6 +199,14 @@ def test_the_run_of_a_recipe_that_was_not_trained_gets_the_command_that_trains_i
     assert caught.value.hint == "jtrans train demo/transformer"
 
 
+def test_a_file_in_place_of_a_run_gets_the_options_for_files(make_run: Any) -> None:
+    make_run("captions")
+    Path("captions.en").write_text("dog\n", encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"captions\.en is a file") as caught:
+        find_run("captions.en")
+    assert caught.value.hint is not None and "--hyp, --ref" in caught.value.hint
+
+
 def test_a_folder_that_holds_no_run_is_refused_as_such(make_run: Any) -> None:
     broken: Run = make_run("broken")
     (broken.folder / "config.toml").unlink()

@@ -46,6 +46,13 @@ def find_run(name: str) -> Run:
     for folder in (Path(name), RUNS / name):
         if folder.is_dir():
             return Run.open(folder)
+    if Path(name).is_file():
+        raise CheckpointError(
+            f"{name} is a file, not a run",
+            hint="a run is the folder that jtrans train creates; files of text are given with "
+            "options: --input, --hyp, --ref, --src",
+            kind="run.missing",
+        )
     names = [folder.relative_to(RUNS).as_posix() for folder in list_runs()]
     names += ["@last"] if names else []
     wanted = name.removeprefix(f"{RUNS}/")
