@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import glob
 import hashlib
 import itertools
 import json
@@ -148,6 +149,19 @@ def behind_links(path: Path) -> Path:
     return real
 
 
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what processes that were killed while they wrote a file have left beside it.
+
+    No other process may be writing the file.
+    """
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        left.unlink(missing_ok=True)
+
+
 @contextlib.contextmanager
 def whole_file(path: Path, *, is_durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `path` that becomes `path` when the block succeeds.
@@ -157,7 +171,7 @@ def whole_file(path: Path, *, is_durable: bool = True) -> Iterator[Path]:
     """
     with disk_errors(path):
         path = behind_links(path)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        temporary = _temporary(path)
         with creation_errors(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
             temporary.touch()
@@ -206,7 +220,7 @@ def whole_folder(path: Path, *, replaces: bool = True) -> Iterator[Path]:
         )
     with disk_errors(path):
         path = behind_links(path)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        temporary = _temporary(path)
         with creation_errors(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.rmtree(temporary, ignore_errors=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrans.config.arguments import check_argument, type_error
+from jtrans.data import PREPARED
 from jtrans.errors import usage_error
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def prepare(
     )
     return prepare_corpus(
         text,
-        Path(out or f"data/prepared/{name}"),
+        Path(out or f"{PREPARED}/{name}"),
         options=combined,
         workers=workers,
         force=force,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrans.config.arguments import check_argument, type_error
+from jtrans.data import PREPARED
 from jtrans.errors import CorpusError, usage_error
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
     from jtrans.config import Config
     from jtrans.training.events import Result, TrainingEvents
-
-PREPARED = Path("data/prepared")  # where `jtrans prepare NAME` puts a corpus
 
 
 def train(

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from pathlib import Path
 
 import typer
 
+from jtrans.data import PREPARED
 from jtrans.errors import JtransError
 
 
@@ -63,7 +63,7 @@ def corpora(incomplete: str) -> list[str]:
 
 def prepared(incomplete: str) -> list[str]:
     """Complete the folder of a prepared corpus in data/prepared."""
-    folders = sorted(path.parent for path in Path("data/prepared").glob("*/corpus.json"))
+    folders = sorted(path.parent for path in PREPARED.glob("*/corpus.json"))
     return _fitting([folder.as_posix() for folder in folders], incomplete)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jtrans.cli import completion, console
 from jtrans.cli.options import JSON, argument
 from jtrans.cli.prepare import as_options
+from jtrans.data import PREPARED
 
 if TYPE_CHECKING:
     from jtrans.corpora.download.store import Download
@@ -81,7 +82,7 @@ def _here(entry: Entry) -> str:
 
 
 def _prepared(entry: Entry) -> Path | None:
-    folder = Path("data/prepared") / entry.name
+    folder = PREPARED / entry.name
     return folder if (folder / "corpus.json").is_file() else None
 
 

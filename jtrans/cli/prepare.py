@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import completion, console
 from jtrans.cli.options import JSON, WORKERS, argument, flag, grouped, option, option_group
+from jtrans.data import PREPARED
 from jtrans.errors import usage_error
 
 if TYPE_CHECKING:
@@ -299,6 +300,6 @@ def _train_arguments(prepared: PreparedCorpus) -> list[str]:
     recipe = min(recipes, key=lambda each: not each.endswith("/reformer-fast"), default=usual)
     group, _, system = recipe.partition("/")
     corpus = DEMO_CORPUS if recipe == demo else group
-    if prepared.folder == Path("data/prepared") / corpus:  # where `jtrans train` looks for it
+    if prepared.folder == PREPARED / corpus:  # where `jtrans train` looks for it
         return [recipe]
     return [recipe, *data, f"runs/{prepared.name}-{system}"]

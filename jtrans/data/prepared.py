@@ -26,6 +26,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from jtrans.data import PREPARED
 from jtrans.errors import CorpusError, JtransError, did_you_mean, how_many, name_hint
 from jtrans.files import as_text, file_digest, read_json, read_lines
 from jtrans.text.pipeline import TextPipeline
@@ -296,7 +297,7 @@ def read_info(folder: Path) -> dict[str, Any]:
         CorpusError: it is missing, damaged, or of another format.
     """
     if not PreparedCorpus.exists(folder):
-        usual = Path("data/prepared") / folder.name  # of a corpus given by its name alone
+        usual = PREPARED / folder.name  # of a corpus given by its name alone
         others = [path.parent.name for path in folder.parent.glob("*/corpus.json")]
         name = did_you_mean(folder.name, others)
         near = usual if PreparedCorpus.exists(usual) else name and folder.with_name(name)

@@ -10,7 +10,6 @@ starts over. When all is done, `FILE.part` becomes FILE.
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from jtrans.errors import JtransError, WorkError
-from jtrans.files import disk_errors, read_json, write_json
+from jtrans.files import disk_errors, read_json, remove_leftovers, write_json
 
 BYTES_AT_ONCE = 2**20
 
@@ -46,9 +45,7 @@ class PartialOutput:
         self._parts = [path.with_name(path.name + ".part") for path in paths]
         self._state = paths[0].with_name(paths[0].name + ".part.json")
         self._digests = [hashlib.sha256() for _ in paths]
-        # what `write_json` leaves when it is killed
-        for left in self._state.parent.glob(f".{glob.escape(self._state.name)}.*.tmp"):
-            left.unlink(missing_ok=True)
+        remove_leftovers(self._state)
         sizes = self._recorded()
         files = [*self._parts, self._state]
         self.is_over = not self.lines and any(
