@@ -274,6 +274,8 @@ def path_hint(path: Path) -> str:
     folder = path.parent
     if path.exists():
         return "check the path, and that you may read it"
+    if str(path) == "-":
+        return "standard input is not read here: name a file, or in bash <(COMMAND)"
     if not folder.is_dir():
         return f"there is no folder {folder}: check the path"
     try:

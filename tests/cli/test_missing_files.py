@@ -51,6 +51,16 @@ def test_the_hint_names_a_missing_folder_or_says_that_nothing_is_like_it(tmp_pat
     assert "you may read it" in path_hint(tmp_path / "a.de")
 
 
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith(("analyze", "bpe apply"))])
+def test_a_dash_for_a_file_that_is_not_read_from_a_pipe_gets_a_hint(
+    jtrans: Jtrans, run: Path, command: str
+) -> None:
+    words = command.replace("thear.en", "-").split()
+    result = jtrans(*[run if word == "RUN" else word for word in words])
+    assert result.code == 2
+    assert "hint: standard input is not read here: name a file, or in bash <(COMMAND)" in result.err
+
+
 @pytest.mark.parametrize(
     "command",
     [
