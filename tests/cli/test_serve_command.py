@@ -25,7 +25,7 @@ from jtrans.cli.serve import request_queue
 from jtrans.cli.serve.command import with_attention
 from jtrans.cli.serve.request_queue import Answer, LinesRequest, RequestQueue
 from jtrans.cli.serve.server import MOST_BYTES, MOST_LINES, TranslationServer, describe
-from jtrans.cli.translate.lines import line_of
+from jtrans.cli.translate.lines import InputLine, line_of
 from jtrans.decoding.options import DecodingChoices
 from jtrans.decoding.translator import Translator
 from jtrans.runs import Run, find_run
@@ -253,6 +253,31 @@ def test_requests_that_wait_are_translated_together_and_fail_alone(
     assert texts(requests[2].answers.result()) == texts(expected[1])
     with pytest.raises(Exception, match="line 1"):
         requests[1].answers.result()
+
+
+def test_short_requests_wait_for_one_long_request_at_most(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests, order = RequestQueue(), []
+    asked = {
+        name: LinesRequest([line_of({"source": name * times}, 0)])
+        for name, times in [("a", 1), ("B", 2000), ("c", 1), ("D", 1001), ("e", 1000), ("f", 1)]
+    }
+    arriving = {"a": "BcDe", "B": "f"}  # while another is being translated
+
+    def recorded(_: Translator, lines: list[InputLine]) -> list[Answer]:
+        names = "".join(line.source[0] for line in lines)
+        order.append(names)
+        for name in arriving.get(names, ""):
+            requests._requests.put(asked[name])
+        return [Answer([], []) for _ in lines]
+
+    monkeypatch.setattr(request_queue, "_translated", recorded)
+    requests._requests.put(asked["a"])
+    threading.Thread(target=requests.answer, args=(translator,), daemon=True).start()
+    for request in asked.values():
+        request.answers.result(60)
+    assert order == ["a", "ce", "B", "f", "D"]
 
 
 def texts(answers: list[Answer]) -> list[str]:

@@ -1,9 +1,15 @@
-"""Requests for translations: one thread translates, and takes all waiting requests together."""
+"""Requests for translations: one thread translates, and takes all waiting requests together.
+
+A request with a long line, which may take minutes, is answered alone, and before each of them
+those without that have come in the meantime: the search cannot be interrupted for them.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -20,6 +26,7 @@ if TYPE_CHECKING:
 MOST_WAITING = 10_000  # lines; further requests are refused
 SIGNAL_SECONDS = 0.5  # until a signal is noticed, at the latest
 MOST_TOGETHER = 256  # lines; a batch that has as many takes no further request
+LONG = 1_000  # characters of a line that may take longer than all others together
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,11 @@ class LinesRequest:
 
     lines: Sequence[InputLine]
     answers: Future[list[Answer]] = field(default_factory=Future)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it has a long line."""
+        return any(len(line.source) > LONG for line in self.lines)
 
 
 class RequestQueue:
@@ -63,18 +75,24 @@ class RequestQueue:
 
     def answer(self, translator: Translator) -> NoReturn:
         """Answer requests for ever."""
+        long: deque[LinesRequest] = deque()
         while True:
-            try:
-                # waiting without a timeout can miss a signal that another, ending thread received
-                requests = [self._requests.get(timeout=SIGNAL_SECONDS)]
-            except queue.Empty:
-                continue
+            requests = self._take(wait=not long)
+            long += [request for request in requests if request.is_long]
+            if short := [request for request in requests if not request.is_long]:
+                _answer(translator, short)
+            if long:
+                _answer(translator, [long.popleft()])
+
+    def _take(self, *, wait: bool) -> list[LinesRequest]:
+        """Return the requests that have come, up to `MOST_TOGETHER` lines; maybe none."""
+        requests: list[LinesRequest] = []
+        # waiting without a timeout can miss a signal that another, ending thread received
+        seconds = SIGNAL_SECONDS if wait else 0
+        with contextlib.suppress(queue.Empty):
             while sum(len(each.lines) for each in requests) < MOST_TOGETHER:
-                try:
-                    requests.append(self._requests.get_nowait())
-                except queue.Empty:
-                    break
-            _answer(translator, requests)
+                requests.append(self._requests.get(wait and not requests, seconds))
+        return requests
 
     def _count(self, lines: int) -> None:
         with self._lock:
