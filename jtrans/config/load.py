@@ -188,7 +188,7 @@ def build_config(
         raise ConfigError(
             f"unknown system: {system}",
             where=origin_of("model.system", origins(), where),
-            hint=name_hint(str(system), systems, "jtrans models lists them"),
+            hint=name_hint(str(system), systems, "jtrans models lists those installed here"),
             kind="config.unknown-system",
         )
     schema: type[SystemConfig | Config] = systems[system]
