@@ -302,7 +302,7 @@ def _show_search(name: str, measured: DecodeMeasurement) -> None:
             f"{search.step_milliseconds:,.1f}",
             f"{search.step_operations:,.0f}",
             f"{100 * measured.product_share(search):.1f} %",
-            "" if search.peak_bytes is None else f"{search.peak_bytes / 2**20:,.0f}",
+            "" if search.peak_bytes is None else f"{search.peak_bytes / 2**20:,.1f}",
         ]
         for search in measured.searches
     ]
