@@ -1,7 +1,7 @@
 """Requests for translations: one thread translates, and takes all waiting requests together.
 
-A request with a long line, which may take minutes, is answered alone, and before each of them
-those without that have come in the meantime: the search cannot be interrupted for them.
+A request with a long line may take minutes, and its search cannot be interrupted. It is answered
+alone, after the short requests that have come in the meantime.
 """
 
 from __future__ import annotations
