@@ -302,6 +302,8 @@ def test_an_unknown_system_gets_the_nearest_one() -> None:
     error = error_of(DEMO, "model.system=reformer-fats")
     assert error.kind == "config.unknown-system"
     assert error.hint == "did you mean reformer-fast?"
+    hint = error_of(DEMO, "model.system=of-another-package").hint
+    assert hint == "jtrans models lists those installed here"
 
 
 def test_a_file_without_a_system_lists_them(write: Any) -> None:

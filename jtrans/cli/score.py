@@ -96,13 +96,6 @@ class ScoreOptions:
         Raises:
             ConfigError: options that cannot be combined, or nothing to score.
         """
-        named = {"force": [self.force], "src": [self.src], "hyp": self.hyp, "ref": self.ref}
-        for name, files in named.items():
-            if "-" in (files or ()):
-                raise usage_error(
-                    f"--{name} -: standard input is not read here",
-                    f"name a file, or in bash the output of a command: --{name} <(COMMAND)",
-                )
         if self.hyp or self.ref:
             if not (self.hyp and self.ref):
                 raise usage_error("--hyp and --ref must be given together", "--hyp FILE --ref FILE")

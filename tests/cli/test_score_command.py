@@ -437,10 +437,6 @@ REFUSED: list[tuple[list[str], str]] = [
     (["nowhere", "--force", "good.en"], "--force and --src must be given together"),
     (["--force", "good.en", "--src", "src.de"], "--force needs a RUN"),
     (["--force", "good.en"], "--force needs a RUN"),
-    (["nowhere", "--force", "-", "--src", "src.de"], "--force -: standard input is not read here"),
-    (["nowhere", "--force", "good.en", "--src", "-"], "--src -: standard input is not read here"),
-    (["--hyp", "good.en", "-", "--ref", "ref.en"], "--hyp -: standard input is not read here"),
-    (["--hyp", "good.en", "--ref", "-"], "--ref -: standard input is not read here"),
 ]
 
 
