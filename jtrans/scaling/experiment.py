@@ -94,7 +94,7 @@ class ScalingPlan:
     def run_folder(self, name: str, config: Config, seed: int) -> Path:
         """Return the folder of a run.
 
-        The name of a scaled model's has its sizes, as these change with the losses; earlier
+        That of a scaled model is named after its sizes, as these change with the losses; earlier
         versions wrote the ratio.
         """
         if name != SCALED:

@@ -244,7 +244,7 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
             f"A subset of the training text, {data['pairs']:,} of {data['complete_pairs']:,} "
             "pairs: these scores are not comparable with the paper's."
         )
-    if not first.is_of_task:
+    if not any(result.is_of_task for result in results):  # all have the same digests
         origin = f"The text was prepared from files, not as {first.task} of the catalogue"
         doubt = ": these scores are comparable with the paper's only if it is the same text"
         lines.append(f"{origin}{'' if data['is_subset'] else doubt}.")

@@ -232,6 +232,15 @@ def test_the_table_says_that_the_text_is_not_from_the_catalogue() -> None:
         assert any(said in line for line in notes(experiment, [demo_summary(change)])) == is_said
 
 
+@pytest.mark.parametrize("from_files", [1, 2, 3])
+def test_text_is_of_the_catalogue_if_another_seed_of_the_same_digests_is(from_files: int) -> None:
+    experiment = find_experiment("demo", "grammar-de-en")
+    summary = demo_summary(
+        lambda v: v["data"].update(catalogue=None) if v["seed"] == from_files else None
+    )
+    assert not any("prepared from files" in line for line in notes(experiment, [summary]))
+
+
 def test_a_subset_of_a_users_files_is_told_to_be_of_files_too() -> None:
     experiment = find_experiment("demo", "grammar-de-en")
     summary = demo_summary(lambda v: v["data"].update(catalogue=None, is_subset=True))
