@@ -198,13 +198,13 @@ def limited(config: Config, setting: str) -> Config:
 def is_of_recipe(row: Row, result: RowResult) -> bool:
     """Return whether a result is what `jtrans score` gives for a run of its recipe.
 
-    The settings are those of the recipe, the text is the whole text of the task, and the best
-    checkpoint translated, as it does by default.
+    The settings are those of the recipe, the training text is not a part of the task's, and the
+    best checkpoint was translated, as it is by default.
     """
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
 
-    if result.checkpoint != "best" or result.data["is_subset"] or not result.is_of_task:
+    if result.checkpoint != "best" or result.data["is_subset"]:
         return False
     recipe = load_config(row.recipe_for(result.task), system_configs())
     return not settings_differ(result, plain(recipe))

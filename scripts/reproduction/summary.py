@@ -32,11 +32,13 @@ class RowSummary:
         row: the row of the experiment.
         results: its results, one per seed.
         verdicts: the comparison with the baseline by split; None for a baseline.
+        is_of_task: whether the text of the table is that of the task in the catalogue.
     """
 
     row: Row
     results: Sequence[RowResult]
     verdicts: dict[str, PairedResult | None]
+    is_of_task: bool
 
     def values(self, split: str, metric: str) -> list[float]:
         """Return the score of every seed."""
@@ -66,18 +68,17 @@ class RowSummary:
         None for results that are not of the recipe, and for fewer seeds than tell a spread.
         """
         band = self.band(split, PAPER_BLEU)
-        is_known = all(is_of_recipe(self.row, result) for result in self.results)
+        is_known = self.is_of_task and all(is_of_recipe(self.row, each) for each in self.results)
         if band is None or len(self.results) < FEWEST_SEEDS or not is_known:
             return None
-        first = self.results[0]
         values = {
             "metric": PAPER_BLEU,
             "low": band[0],
             "high": band[1],
             "seeds": len(self.results),
             "minutes": max(0.1, round(float(np.mean(quiet_minutes(self.results))), 1)),
-            "machine": first.place,
-            "results": f"data/benchmarks/reproduction/{experiment}.{first.task}",
+            "machine": "; ".join(dict.fromkeys(result.place for result in self.results)),
+            "results": f"data/benchmarks/reproduction/{experiment}.{self.results[0].task}",
         }
         return "{ " + ", ".join(f"{key} = {json.dumps(v)}" for key, v in values.items()) + " }"
 
@@ -105,7 +106,9 @@ def summarise(experiment: Experiment, results: Sequence[RowResult]) -> list[RowS
             paired = compare_groups(groups, [BLEU], sentences) if base else []
             for row, pair in zip(rows, paired, strict=bool(base)):
                 verdicts[row.name][split] = pair
-    return [RowSummary(row, by_row[row.name], verdicts[row.name]) for row in done]
+    # they have the same digests: the text is the catalogue's if any of them knows that it is
+    is_of_task = any(result.is_of_task for row in done for result in by_row[row.name])
+    return [RowSummary(row, by_row[row.name], verdicts[row.name], is_of_task) for row in done]
 
 
 def _group(row: Row, results: Sequence[RowResult], split: str) -> SeedGroup:
@@ -244,7 +247,7 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
             f"A subset of the training text, {data['pairs']:,} of {data['complete_pairs']:,} "
             "pairs: these scores are not comparable with the paper's."
         )
-    if not any(result.is_of_task for result in results):  # all have the same digests
+    if not summaries[0].is_of_task:
         origin = f"The text was prepared from files, not as {first.task} of the catalogue"
         doubt = ": these scores are comparable with the paper's only if it is the same text"
         lines.append(f"{origin}{'' if data['is_subset'] else doubt}.")

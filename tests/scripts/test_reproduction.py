@@ -545,7 +545,7 @@ def test_a_band_covers_the_seeds_it_is_made_from(done: Path) -> None:
         band = summary.band("test", "chrf")
         assert band is not None
         assert all(band[0] <= value <= band[1] for value in summary.values("test", "chrf"))
-    single = RowSummary(Row("x", "x"), summary.results[:1], {})
+    single = RowSummary(Row("x", "x"), summary.results[:1], {}, is_of_task=True)
     assert single.band("test", "chrf") is None
 
 

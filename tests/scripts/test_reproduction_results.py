@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -239,6 +240,17 @@ def test_text_is_of_the_catalogue_if_another_seed_of_the_same_digests_is(from_fi
         lambda v: v["data"].update(catalogue=None) if v["seed"] == from_files else None
     )
     assert not any("prepared from files" in line for line in notes(experiment, [summary]))
+    assert summary.expected("test", "demo") is not None
+
+
+def test_a_band_names_all_machines_of_its_seeds() -> None:
+    first = demo_summary(lambda v: None)
+    both = demo_summary(
+        lambda v: v["machine"].update(processor="Another") if v["seed"] == 2 else None
+    )
+    line = tomllib.loads(f"test = {both.expected('test', 'demo')}")
+    place = first.results[0].place
+    assert line["test"]["machine"] == f"{place}; Another, cpu, 1 thread"
 
 
 def test_a_subset_of_a_users_files_is_told_to_be_of_files_too() -> None:
