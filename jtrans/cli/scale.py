@@ -66,7 +66,7 @@ def scale(
 
     [bold]Examples[/bold]
 
-    jtrans scale demo/reformer-fast --ratio 2 --run
+    jtrans scale demo/reformer-fast-tiny --ratio 2 --run
 
     jtrans scale --from-losses 1.60 1.58937 1.58931 --layers 5 --width-ratio 4
 

@@ -260,8 +260,8 @@ def _unreachable(gradients: Gradients, ratio: float, most: float, is_possible: b
 def _uncertain(message: str, gradients: Gradients, otherwise: str = "") -> ConfigError:
     """Return the error for a direction in which one of the gradients shrinks the network."""
     hint = (
-        "train longer, or with more seeds (jtrans scale RECIPE --seeds 1,2,3), so that the "
-        "gradients are certain"
+        "begin with a smaller base model, or train longer or with more seeds (jtrans scale RECIPE "
+        "--seeds 1,2,3), so that the gradients are certain"
     )
     return ConfigError(
         f"{message} ({gradients.depth:g} of depth, {gradients.width:g} of width)",

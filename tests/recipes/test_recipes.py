@@ -17,6 +17,7 @@ SYSTEMS += ["reformer-fast-scaled"]
 CORPORA = ["iwslt14-de-en", "iwslt14-en-de", "iwslt15-vi-en", "nist-zh-en"]
 NAMES = [f"{corpus}/{system}" for corpus in CORPORA for system in SYSTEMS]
 NAMES += ["demo/transformer", "demo/reformer-base", "demo/reformer-fast"]
+NAMES += ["demo/reformer-fast-tiny"]
 NAMES += ["demo/dlcl", "demo/transformer-small", "demo/transformer-pp", "demo/rnmt-plus"]
 DEEP = ["transformer-post-6", "transformer-pre-20", "dlcl-post-6", "dlcl-post-25", "dlcl-pre-6"]
 DEEP += ["dlcl-pre-30"]
@@ -118,7 +119,7 @@ def test_a_recipe_is_for_its_corpus_and_system(name: str) -> None:
     config = load_config(name, system_configs())
     assert config.data.corpus == ("grammar-de-en" if corpus == "demo" else corpus)
     assert config.model.system == re.sub(
-        "-(scaled|small|(pre|post)-[0-9]+|2018-(max|attention)|t2r|r2t|cascade|columns"
+        "-(scaled|small|tiny|(pre|post)-[0-9]+|2018-(max|attention)|t2r|r2t|cascade|columns"
         "|big|no-[a-z]+|plain|centred)$",
         "",
         system,
