@@ -101,7 +101,10 @@ CASES: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "runs of an analysis": (("analyze", "length", "b"), {"base"}),
     "runs by their folders": (("average", "runs/"), {"runs/base", "runs/study/fast"}),
     "recipes": (("train", "demo/transformer-s"), {"demo/transformer-small"}),
-    "recipes to print": (("recipes", "demo/reformer-f"), {"demo/reformer-fast"}),
+    "recipes to print": (
+        ("recipes", "demo/reformer-f"),
+        {"demo/reformer-fast", "demo/reformer-fast-tiny"},
+    ),
     "corpora": (("prepare", "multi"), {"multi30k-de-en", "multi30k-en-de"}),
     "corpora to show": (("corpora", "grammar"), {"grammar-de-en", "grammar-zh-en"}),
     "systems": (("models", "transformer"), {"transformer", "transformer-pp"}),
