@@ -77,8 +77,15 @@ def resolve_device(name: str | torch.device | None = None) -> torch.device:
     return torch.device(chosen)
 
 
-def resolve_precision(device: torch.device, precision: str) -> str:
+def resolve_precision(device: torch.device, precision: str, *, for_training: bool = False) -> str:
     """Return ``fp32``, ``bf16`` or ``int8``; ``auto`` means bf16 on a GPU that has it, else fp32.
+
+    Args:
+        device: where to compute.
+        precision: one of these, or ``auto``.
+        for_training: whether fp32 takes the place of bf16 on devices without instructions for it.
+            They need up to ten times as long for bf16, and recipes ask for it because it is
+            faster; a search may be asked what it loses in bf16 elsewhere.
 
     Raises:
         ConfigError: an unknown precision; ``int8`` on a device other than a CPU, or without
@@ -100,9 +107,13 @@ def resolve_precision(device: torch.device, precision: str) -> str:
             hint="--precision bf16, or add --device cpu",
             kind="config.value",
         )
-    is_known = device.type == "cpu" and bool(cpu_capabilities())
-    if precision == "bf16" and is_known and not has_fast_bf16(device):
-        _log.warning("this processor has no instructions for bf16: --precision fp32 is faster")
+    if precision == "bf16" and _emulates_bf16(device):
+        where = "GPU" if device.type == "cuda" else "processor"
+        lacking = f"this {where} has no instructions for bf16"
+        if for_training:
+            _log.warning("%s: fp32 is used, which is faster", lacking)
+            return "fp32"
+        _log.warning("%s: --precision fp32 is faster", lacking)
     if precision != "auto":
         return precision
     return "bf16" if device.type == "cuda" and has_fast_bf16(device) else "fp32"
@@ -118,6 +129,11 @@ def has_fast_bf16(device: torch.device) -> bool:
         capabilities = cpu_capabilities()
         return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
     return False
+
+
+def _emulates_bf16(device: torch.device) -> bool:
+    is_known = device.type == "cuda" or (device.type == "cpu" and bool(cpu_capabilities()))
+    return is_known and not has_fast_bf16(device)
 
 
 def cpu_capabilities() -> dict[str, Any]:

@@ -212,6 +212,34 @@ def test_bfloat16_on_a_cpu_without_its_instructions_is_warned_of(
     assert ("--precision fp32 is faster" in caplog.text) == is_warned
 
 
+@pytest.mark.parametrize(
+    ("capabilities", "expected"),
+    [
+        ({"avx2": True}, "fp32"),
+        ({"amx_bf16": True}, "bf16"),
+        ({"bf16": True}, "bf16"),
+        ({}, "bf16"),
+    ],
+)
+def test_training_in_bfloat16_needs_its_instructions(
+    capabilities: dict[str, bool],
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("jtrans.nn.device.cpu_capabilities", lambda: capabilities)
+    assert resolve_precision(CPU, "bf16", for_training=True) == expected
+    assert ("processor has no instructions" in caplog.text) == (expected == "fp32")
+
+
+def test_a_gpu_without_bfloat16_trains_in_float32(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: False)
+    assert resolve_precision(torch.device("cuda"), "bf16", for_training=True) == "fp32"
+    assert "this GPU has no instructions for bf16: fp32 is used" in caplog.text
+
+
 @pytest.mark.parametrize(("has_it", "expected"), [(True, "bf16"), (False, "fp32")])
 def test_auto_precision_of_a_gpu_is_bfloat16_where_it_is_real(
     has_it: bool, expected: str, monkeypatch: pytest.MonkeyPatch

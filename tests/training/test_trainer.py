@@ -464,10 +464,11 @@ def test_running_out_of_memory_with_one_pair_says_what_needs_less(
 
 
 def test_bf16_trains_and_keeps_float32_weights(
-    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import safetensors.torch
 
+    monkeypatch.setattr("jtrans.nn.device.has_fast_bf16", lambda _: True)  # else it takes fp32
     result = train(
         make_config(precision="bf16", max_updates=3), data=corpus.folder, run=tmp_path / "run"
     )

@@ -52,7 +52,7 @@ def make_trainer(
     ranks = ranks or Ranks()
     place = resolve_device(device)
     config = with_sizes(config, place.type)
-    precision = resolve_precision(place, config.training.precision)
+    precision = resolve_precision(place, config.training.precision, for_training=True)
     device_info = prepare_device(place, for_training=True)
     if ranks.count > 1:  # all take the first one's choice: a resumed run computes the same
         matmul_backend = ranks.from_first(matmul_backend or device_info.matmul_backend)

@@ -58,7 +58,7 @@ def validate_averages(
     prepare_device(place)
     sides = corpus.pipeline.source, corpus.pipeline.target
     model = build_model(config.model, *(len(side.vocabulary) for side in sides)).to(place)
-    precision = resolve_precision(place, config.training.precision)
+    precision = resolve_precision(place, config.training.precision, for_training=True)
     validator = Validator(corpus, config, is_joint=model.is_joint, precision=precision)
     candidates: list[Candidate] = []
     with tempfile.TemporaryDirectory() as folder:
