@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scripts.bench.interleave import write
+from scripts.bench.interleave import timed_precisions, write
 
 if TYPE_CHECKING:
     from jtrans.training.trainer import Trainer
@@ -45,6 +45,8 @@ def main() -> None:
     chosen = parser.parse_args()
     curves = []
     for name, (settings, is_plain) in VARIANTS.items():
+        if name == "bf16" and name not in timed_precisions():
+            continue
         curve = train(chosen.data, chosen.recipe, settings, chosen.updates, is_plain=is_plain)
         curves.append({"variant": name, **curve})
         first = curves[0]

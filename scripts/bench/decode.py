@@ -30,6 +30,7 @@ from scripts.bench.interleave import (
     in_turns,
     leave_waiting_alone,
     rows,
+    timed_precisions,
     write,
 )
 from scripts.bench.peers.base import BEAM, SIZES, STEPS, Peer
@@ -243,6 +244,8 @@ def variants(data: Path, batch: int, sentences: int) -> dict[str, Variant]:
             decode_jtrans, *common, precision="int8", workers=2
         ),
     }
+    if "bf16" not in timed_precisions():
+        del variants_by_name["jtrans bf16, 1 x 2"]
     for peer in installed():
         for threads in (THREADS, 1) if batch == 1 else (THREADS,):
             variants_by_name[f"{peer.name} fp32, 1 x {threads}"] = functools.partial(

@@ -29,6 +29,7 @@ from scripts.bench.interleave import (
     in_turns,
     leave_waiting_alone,
     spread,
+    timed_precisions,
     write,
 )
 
@@ -355,7 +356,7 @@ def main() -> None:
         compare = functools.partial(
             measure,
             batches=chosen.batch or BATCHES,
-            precisions=chosen.precision or PRECISIONS,
+            precisions=chosen.precision or timed_precisions(),
         )
         table = [
             each

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from scripts.bench.interleave import Amounts, Round, Task, in_turns, rows, write
+from scripts.bench.interleave import Amounts, Round, Task, in_turns, rows, timed_precisions, write
 
 RECIPES = ("multi30k-de-en/reformer-fast", "multi30k-de-en/pervasive")
 UPDATE_TOKENS, QUICK_TOKENS = 2048, 512  # target tokens of a round
@@ -109,7 +109,7 @@ def main() -> None:
         f"{recipe.partition('/')[2]} {precision}": functools.partial(
             train_recipe, recipe, precision=precision, **options
         )
-        for precision in ("fp32", "bf16")
+        for precision in timed_precisions()
         for recipe in RECIPES
     }
     result = table(in_turns(variants, rounds=2 if chosen.quick else 5))

@@ -177,6 +177,18 @@ def _waiting() -> dict[str, str]:
     return {name.lower(): os.environ[name] for name in names if name in os.environ}
 
 
+def timed_precisions() -> tuple[str, ...]:
+    """Return fp32, and bf16 if this processor has instructions for it.
+
+    Without them the rounds in bf16 would take most of the time of a benchmark.
+    """
+    import torch
+
+    from jtrans.nn.device import has_fast_bf16
+
+    return ("fp32", "bf16") if has_fast_bf16(torch.device("cpu")) else ("fp32",)
+
+
 def product_rates() -> dict[str, int]:
     """Return GFLOP/s of products of 2,048 x 256 x 1,024 numbers on a CPU, by library and type.
 
@@ -194,15 +206,18 @@ def product_rates() -> dict[str, int]:
     kinds = {"MKL fp32": ("MKL", torch.float32)}
     if is_onednn_real_float32():
         kinds["oneDNN fp32"] = ("oneDNN", torch.float32)
-    kinds["bf16"] = ("MKL", torch.bfloat16)  # oneDNN's, whichever library is chosen for float32
-    rates: dict[str, int] = {}
+    if "bf16" in timed_precisions():  # oneDNN's, whichever library is chosen for float32
+        kinds["bf16"] = ("MKL", torch.bfloat16)
+    inputs = {dtype: (x.to(dtype), w.to(dtype)) for _, dtype in kinds.values()}
+    seconds = dict.fromkeys(kinds, float("inf"))
     before = torch.get_float32_matmul_precision()
-    for kind, (library, dtype) in kinds.items():
-        torch.set_float32_matmul_precision(PRECISIONS[library])
-        seconds = min(product_seconds(x.to(dtype), w.to(dtype)) for _ in range(30))
-        rates[kind] = round(2 * x.numel() * len(w) / seconds / 1e9)
+    for _ in range(100):  # in turns, and for seconds, as an idle processor is slow at first
+        for kind, (library, dtype) in kinds.items():
+            torch.set_float32_matmul_precision(PRECISIONS[library])
+            seconds[kind] = min(seconds[kind], product_seconds(*inputs[dtype]))
     torch.set_float32_matmul_precision(before)
-    return rates
+    operations = 2 * x.numel() * len(w)
+    return {kind: round(operations / least / 1e9) for kind, least in seconds.items()}
 
 
 def processor() -> str:

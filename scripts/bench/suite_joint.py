@@ -26,6 +26,7 @@ from scripts.bench.interleave import (
     in_turns,
     leave_waiting_alone,
     rows,
+    timed_precisions,
     write,
 )
 
@@ -68,8 +69,10 @@ def measure(
     variants = {
         "original's way, 256-token micro-batches, fp32": functools.partial(reference, 256),
         "original's way, 512-token micro-batches, fp32": functools.partial(reference, 512),
-        "jtrans fp32": functools.partial(ours, system, precision="fp32"),
-        "jtrans bf16": functools.partial(ours, system, precision="bf16"),
+        **{
+            f"jtrans {precision}": functools.partial(ours, system, precision=precision)
+            for precision in timed_precisions()
+        },
         "jtrans Transformer fp32": functools.partial(ours, "transformer", precision="fp32"),
     }
     measured = in_turns(variants, rounds=rounds)
@@ -80,7 +83,7 @@ def measure(
                 *(measured[name] for name in measured if name.endswith(precision)), strict=True
             )
         ]
-        for precision in ("fp32", "bf16")
+        for precision in timed_precisions()
     }
     return [
         {**row, **extra(measured[row["variant"]], peaks[row["variant"][-4:]])}

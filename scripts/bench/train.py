@@ -20,7 +20,15 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scripts.bench.interleave import Amounts, Task, in_turns, leave_waiting_alone, report, rows
+from scripts.bench.interleave import (
+    Amounts,
+    Task,
+    in_turns,
+    leave_waiting_alone,
+    report,
+    rows,
+    timed_precisions,
+)
 from scripts.bench.peers.base import SIZES, SMOOTHING, Peer
 from scripts.bench.peers.installed import installed, versions
 from scripts.bench.peers.ours import jtrans_transformer
@@ -113,8 +121,8 @@ def transformer_suite(chosen: argparse.Namespace) -> None:
     rounds, count = (2, 3) if chosen.quick else (7, 12)
     make = functools.partial(train_jtrans, chosen.data, chosen.batch_tokens, count)
     variants = {
-        "jtrans Transformer fp32": functools.partial(make, "fp32"),
-        "jtrans Transformer bf16": functools.partial(make, "bf16"),
+        f"jtrans Transformer {precision}": functools.partial(make, precision)
+        for precision in timed_precisions()
     }
     for peer in installed():
         variants[f"{peer.name} fp32"] = functools.partial(
