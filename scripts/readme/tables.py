@@ -47,6 +47,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "grid": learning.grid,
     "deep_curves": learning.deep_curves,
     "train": speed.rates,
+    "train_zen3": speed.rates,
     "train_zen5": speed.rates,
     "joint": speed.joint,
     "decode_joint": speed.decode_joint,
@@ -54,6 +55,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "decode_agreement": speed.decode_agreement,
     "scaling": speed.scaling,
     "decode": speed.decode,
+    "decode_zen3": speed.decode,
     "decode_zen5": speed.decode,
     "significance": significance,
 }
