@@ -477,6 +477,15 @@ def test_bf16_trains_and_keeps_float32_weights(
     assert math.isfinite(result.validation["loss"])
 
 
+def test_a_processor_without_bf16_trains_in_float32(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jtrans.nn.device.cpu_capabilities", lambda: {"avx2": True})
+    train(make_config(precision="bf16", max_updates=1), data=corpus.folder, run=tmp_path / "run")
+    start = (tmp_path / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines()[0]
+    assert json.loads(start)["precision"] == "fp32"
+
+
 def test_events_tell_rates_and_what_is_left(
     corpus: PreparedCorpus, make_config: Any, tmp_path: Path
 ) -> None:
