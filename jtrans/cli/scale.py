@@ -38,7 +38,12 @@ MOST_LAYERS, MOST_WIDTH = 10_000, 1000.0  # of a base model, and F/E
 def scale(
     recipe: str | None = argument("RECIPE|CONFIG.toml", "The base model.", default=None),
     data: Path | None = data_option(TRAINING, "data/prepared/CORPUS"),
-    out: Path | None = option("Folder of runs and result.", "DIR", "runs/scale/RECIPE", TRAINING),
+    out: Path | None = option(
+        "Folder of runs and result; with given losses, of the scaled recipe.",
+        "DIR",
+        "runs/scale/RECIPE",
+        TRAINING,
+    ),
     ratio: float = option("Factor of the parameters of the layers.", default=2.0),
     step: int = option(
         "How many layers the deeper model has more, and how many times E the wider one's F is "
@@ -77,17 +82,19 @@ def scale(
     check_ratio(ratio)
     check_step(step)
     if from_losses is not None:
-        _refuse_training_options(
+        _refuse(
             {
                 "--data": data,
-                "--out": out,
                 "--seeds": seeds,
                 "--run": run,
                 "--plan-only": plan_only,
-                "--set": set_ if recipe is None else None,
                 "--device": device,
-            }
+            },
+            "has no effect with --from-losses, which trains nothing",
+            "give a recipe instead of --from-losses",
         )
+        if recipe is None:
+            _refuse({"--out": out, "--set": set_}, "needs a recipe", "give the base model's recipe")
     if recipe is None:
         _scale_joint_layers(from_losses, layers, width_ratio, ratio, step, as_json=as_json)
         return
@@ -97,7 +104,7 @@ def scale(
             "leave --layers and --width-ratio out, or the recipe",
         )
     if from_losses is not None:
-        _scale_sizes(recipe, set_ or [], from_losses, ratio, step, as_json=as_json)
+        _scale_sizes(recipe, out, set_ or [], from_losses, ratio, step, as_json=as_json)
         return
     if run and plan_only:
         raise usage_error("--run and --plan-only exclude each other", "leave one of them out")
@@ -108,15 +115,11 @@ def scale(
         _scale_recipe(plan, device, with_scaled=run, as_json=as_json)
 
 
-def _refuse_training_options(options: Mapping[str, object]) -> None:
-    """Refuse options of trainings where the losses are given."""
+def _refuse(options: Mapping[str, object], reason: str, instead: str) -> None:
+    """Refuse the options that were given."""
     for name, value in options.items():
         if value:
-            raise usage_error(
-                f"{name} has no effect with --from-losses, which trains and writes nothing",
-                f"leave {name} out, or give a recipe instead of --from-losses",
-                where=name,
-            )
+            raise usage_error(f"{name} {reason}", f"leave {name} out, or {instead}", where=name)
 
 
 def _scale_joint_layers(
@@ -148,9 +151,16 @@ def _scale_joint_layers(
 
 
 def _scale_sizes(
-    recipe: str, settings: list[str], losses: Losses, ratio: float, step: int, *, as_json: bool
+    recipe: str,
+    out: Path | None,
+    settings: list[str],
+    losses: Losses,
+    ratio: float,
+    step: int,
+    *,
+    as_json: bool,
 ) -> None:
-    """Solve for the sizes of a recipe, of any system."""
+    """Solve for the sizes of a recipe, of any system; write the scaled recipe into `out`."""
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
     from jtrans.scaling.sizes import layer_counts, resized, size_settings, stack_sizes, width_ratio
@@ -159,13 +169,28 @@ def _scale_sizes(
     config = load_config(recipe, system_configs(), overrides=settings)
     gradients = Gradients.from_losses(*losses, step=step)
     scaling = solve(stack_sizes(config), width_ratio(config), gradients, ratio)
+    larger = resized(config, more_layers=scaling.more_layers, more_width=scaling.more_width)
+    command = ["jtrans", "train", recipe]
+    for setting in (*settings, *size_settings(larger)):
+        command += ["--set", setting]
+    if out is not None and not scaling.changes_nothing:
+        path = _write_recipe(out, recipe, config, larger, scaling.realised)
+        command = ["jtrans", "train", str(path)]
     _show_sizes(scaling, layer_counts(config), as_json=as_json)
-    if scaling.changes_nothing:
-        return
-    added = {"more_layers": scaling.more_layers, "more_width": scaling.more_width}
-    settings = [*settings, *size_settings(resized(config, **added))]
-    options = [part for setting in settings for part in ("--set", setting)]
-    console.next_step(shlex.join(["jtrans", "train", recipe, *options]))
+    if not scaling.changes_nothing:
+        console.next_step(shlex.join(command))
+
+
+def _write_recipe(out: Path, name: str, base: Config, larger: Config, ratio: float) -> Path:
+    """Write the scaled recipe, but not into a folder that has that of models trained there."""
+    from jtrans.scaling.report import NUMBERS, write_recipe
+
+    if (out / NUMBERS).exists():
+        trained = f"{out} has the result of models that were trained there"
+        raise usage_error(trained, "give another folder", where="--out")
+    path = write_recipe(out, name, base, larger, ratio)
+    console.say("Written", f"{path}")
+    return path
 
 
 def _show_sizes(scaling: Scaling, layers: Mapping[str, int], *, as_json: bool) -> None:
@@ -291,7 +316,8 @@ def _scale_recipe(
     console.say("Estimating", "memory and time of the base and of the scaled model")
     estimates = predict({BASE: plan.configs[BASE], SCALED: larger}, plan.data, device)
     result = ScalingResult(plan, tuple(runs), depth, width, scaling, estimates)
-    recipe, page = write_recipe(result), write_report(result)
+    recipe = write_recipe(plan.out, plan.recipe, plan.config, larger, scaling.realised)
+    page = write_report(result)
     same = plan.measured_name(larger)  # of a model that has these sizes already
     if same is not None:
         runs += [replace(model, name=SCALED) for model in runs if model.name == same]

@@ -9,6 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from jtrans.analysis.report.pages import render
+from jtrans.config import Config
 from jtrans.files import write_json, write_text
 from jtrans.scaling.drawing import draw
 from jtrans.scaling.experiment import BASE, SCALED, ScalingResult
@@ -19,15 +20,11 @@ PAGE, NUMBERS, RECIPE, PICTURE = "scale.html", "scale.json", "scaled.toml", "sca
 _SURPLUS = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>", re.DOTALL)
 
 
-def write_recipe(result: ScalingResult) -> Path:
-    """Write the scaled recipe, which `jtrans train` takes; return the file."""
-    path = result.plan.out / RECIPE
-    note = (
-        f"# {result.plan.recipe} scaled to {result.scaling.realised:.3f} times the parameters of "
-        f"its layers: {summary(result)}.\n"
-    )
-    write_text(path, f"{note}\n{result.scaled_config.to_toml()}")
-    return path
+def write_recipe(folder: Path, name: str, base: Config, scaled: Config, ratio: float) -> Path:
+    """Write the scaled recipe of `name`, which `jtrans train` takes; return the file."""
+    note = f"{ratio:.3f} times the parameters of its layers: {summary(base, scaled)}"
+    write_text(folder / RECIPE, f"# {name} scaled to {note}.\n\n{scaled.to_toml()}")
+    return folder / RECIPE
 
 
 def write_report(result: ScalingResult) -> Path:
@@ -39,12 +36,9 @@ def write_report(result: ScalingResult) -> Path:
     return out / PAGE
 
 
-def summary(result: ScalingResult) -> str:
+def summary(base: Config, scaled: Config) -> str:
     """Return the sizes before and after in a few words."""
-    before, after = (
-        {**layer_counts(config), "F": ffn_width(config)}
-        for config in (result.plan.config, result.scaled_config)
-    )
+    before, after = ({**layer_counts(config), "F": ffn_width(config)} for config in (base, scaled))
     return ", ".join(
         f"{key} {old:,}" + ("" if after[key] == old else f" → {after[key]:,}")
         for key, old in before.items()
@@ -59,7 +53,7 @@ def page(result: ScalingResult, picture: str) -> str:
         result=result,
         plan=plan,
         scaling=result.scaling,
-        summary=summary(result),
+        summary=summary(plan.config, result.scaled_config),
         stacks=list(layer_counts(plan.config)),
         width_ratio=width_ratio(plan.config),
         models=[_model(result, index) for index in range(len(result.runs))],

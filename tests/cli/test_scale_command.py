@@ -15,6 +15,7 @@ from plugins.command_line import Jtrans
 from jtrans.config import Config, load_config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.models.zoo import system_configs
+from jtrans.scaling.sizes import resized
 
 PUBLISHED = ("--from-losses", 1.6, 1.58937, 1.58931, "--layers", 5, "--width-ratio", 4)
 
@@ -289,14 +290,44 @@ def test_losses_without_a_direction_end_with_an_error_and_keep_the_runs(
     assert not (tmp_path / "scale" / "scaled.toml").exists()
 
 
+GIVEN = ("--from-losses", 1.6, 1.5, 1.4)
+
+
+@pytest.mark.parametrize("option", [("--seeds", "1,2"), ("--device", "cpu"), ("--run",)])
 def test_options_of_trainings_are_refused_where_losses_are_given(
-    jtrans: Jtrans, tmp_path: Path
+    option: tuple[str, ...], jtrans: Jtrans
 ) -> None:
-    line = ["scale", "--from-losses", "1.6", "1.5", "1.4", "--layers", "5", "--width-ratio", "4"]
-    result = jtrans(*line, "--out", "report")
+    result = jtrans("scale", "demo/transformer", *GIVEN, *option)
     assert result.code == 2
-    assert "--out has no effect with --from-losses" in result.err
-    assert not (tmp_path / "report").exists()
+    assert f"{option[0]} has no effect with --from-losses" in result.err
+
+
+def test_given_losses_write_a_recipe_that_can_be_trained(jtrans: Jtrans, tmp_path: Path) -> None:
+    line = ("demo/transformer", *GIVEN, "--set", "training.seed=7")
+    result = jtrans("scale", *line, "--out", "larger", "--json")
+    more = json.loads(result.out)["rounded"]
+    base = load_config("demo/transformer", system_configs(), overrides=["training.seed=7"])
+    scaled = load_config(str(tmp_path / "larger" / "scaled.toml"), system_configs())
+    assert scaled == resized(base, more_layers=more["layers"], more_width=more["width"])
+    assert more != {"layers": 0, "width": 0}
+    assert f"Next: jtrans train {Path('larger', 'scaled.toml')}" in result.err
+    assert [path.name for path in (tmp_path / "larger").iterdir()] == ["scaled.toml"]
+
+
+def test_given_losses_without_a_recipe_write_nothing(jtrans: Jtrans, tmp_path: Path) -> None:
+    result = jtrans("scale", *GIVEN, "--layers", 5, "--width-ratio", 4, "--out", "larger")
+    assert result.code == 2
+    assert "--out needs a recipe" in result.err
+    assert not (tmp_path / "larger").exists()
+
+
+def test_given_losses_leave_the_recipe_of_trained_models(jtrans: Jtrans, tmp_path: Path) -> None:
+    (tmp_path / "trained").mkdir()
+    (tmp_path / "trained" / "scale.json").write_text("{}", encoding="utf-8")
+    result = jtrans("scale", "demo/transformer", *GIVEN, "--out", "trained")
+    assert result.code == 2
+    assert "trained has the result of models that were trained there" in result.err
+    assert not (tmp_path / "trained" / "scaled.toml").exists()
 
 
 def test_without_recipe_and_losses_one_of_them_is_asked_for(jtrans: Jtrans) -> None:
