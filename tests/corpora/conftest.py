@@ -95,7 +95,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 @pytest.fixture
 def patience() -> Patience:
     """Do not really wait."""
-    return Patience(sleep=lambda _seconds: None, timeout_seconds=0.5)
+    return Patience(sleep=lambda _seconds: None)
 
 
 def make_tar(path: Path, files: Mapping[str, bytes]) -> Path:
