@@ -123,7 +123,7 @@ class Translator:
         return translator
 
     def with_options(self, options: SearchOptions) -> Translator:
-        """Return a translator that searches otherwise with the same prepared models."""
+        """Return a translator with other search options and the same prepared models."""
         if options == self.options:
             return self
         other = replace(self, options=options)

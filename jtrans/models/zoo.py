@@ -273,8 +273,8 @@ def _entry_points() -> metadata.EntryPoints:
     folders = []
     for path in sys.path:
         with suppress(OSError):
-            found = Path(path).stat()
-            folders.append((path, found.st_dev, found.st_ino, found.st_mtime_ns))
+            folder = Path(path).stat()
+            folders.append((path, folder.st_dev, folder.st_ino, folder.st_mtime_ns))
     return _read_entry_points(tuple(folders))
 
 

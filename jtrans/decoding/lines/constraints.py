@@ -157,19 +157,19 @@ class ConstraintEncoder:
                 if here:
                     steps[place + i] = here
                     fewest[place + i] = 1 + min(fewest[j] for j, _ in here)
-        found = [] if UNK in ids else [ids]
+        spellings = [] if UNK in ids else [ids]
         waiting: list[tuple[int, int, tuple[str, ...]]] = []
         if 0 in fewest:
             waiting.append((fewest[0], 0, ()))
-        while waiting and len(found) < MOST_SPELLINGS:
+        while waiting and len(spellings) < MOST_SPELLINGS:
             _, place, names = heapq.heappop(waiting)
             if place < end:
                 for j, name in steps[place]:
                     longer = (*names, name)
                     heapq.heappush(waiting, (len(longer) + fewest[j], j, longer))
             elif (spelling := self.side.vocabulary.ids(names)) != ids:
-                found.append(spelling)
-        return found
+                spellings.append(spelling)
+        return spellings
 
     def _contains(self, whole: Sequence[int], part: Sequence[int]) -> bool:
         """Whether a sequence contains another one that begins a word there."""

@@ -258,8 +258,8 @@ def _add_objects(
             kinds = verb.object if verb.object == "adult" else "person"
             parts[Role.OBJECT] = speaker.other_person(subject, kinds).phrase("object")
         else:
-            made = thing(speaker, noun, mood, verb, is_denied=is_denied)
-            parts[Role.OBJECT] = made.phrase("object")
+            item = thing(speaker, noun, mood, verb, is_denied=is_denied)
+            parts[Role.OBJECT] = item.phrase("object")
 
 
 def _seat(speaker: Speaker, verb: Verb) -> Phrase:
