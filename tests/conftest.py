@@ -23,13 +23,11 @@ settings.load_profile("jtrans")
 def pytest_configure() -> None:
     """Let processes that tests start get the signals that nohup or a shell's ``&`` ignores here.
 
-    A process inherits what is ignored, but no handler. Nor do tests wait for the disk: they stop
-    processes, and never the machine.
+    A process inherits what is ignored, but no handler.
     """
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
-    os.fsync = lambda fd: None
 
 
 @pytest.hookimpl(wrapper=True)

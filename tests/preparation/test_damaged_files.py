@@ -40,7 +40,8 @@ def run(folder: Path, *, force: bool = False, progress: Progress | None = None) 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in a folder with labels for the sentences."""
+    """Work in a folder with labels for the sentences, without waiting for the disk."""
+    monkeypatch.setattr("os.fsync", lambda _file: None)
     monkeypatch.chdir(tmp_path)
     sentences = (
         "".join(f"{i}\t{word}\t_\tX{BLANKS}\n" for i, word in enumerate(line.split(), 1))
