@@ -91,7 +91,7 @@ def scale(
                 "--device": device,
             },
             "has no effect with --from-losses, which trains nothing",
-            "give a recipe instead of --from-losses",
+            "leave out --from-losses and train",
         )
         if recipe is None:
             _refuse({"--out": out, "--set": set_}, "needs a recipe", "give the base model's recipe")

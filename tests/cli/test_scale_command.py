@@ -314,6 +314,13 @@ def test_given_losses_write_a_recipe_that_can_be_trained(jtrans: Jtrans, tmp_pat
     assert [path.name for path in (tmp_path / "larger").iterdir()] == ["scaled.toml"]
 
 
+def test_a_ratio_that_changes_nothing_writes_nothing(jtrans: Jtrans, tmp_path: Path) -> None:
+    result = jtrans("scale", "demo/transformer", *GIVEN, "--ratio", 1.01, "--out", "larger")
+    assert result.code == 0
+    assert "the base model stays as it is" in result.err
+    assert not (tmp_path / "larger").exists()
+
+
 def test_given_losses_without_a_recipe_write_nothing(jtrans: Jtrans, tmp_path: Path) -> None:
     result = jtrans("scale", *GIVEN, "--layers", 5, "--width-ratio", 4, "--out", "larger")
     assert result.code == 2
