@@ -21,7 +21,8 @@ from plugins.folders import REPOSITORY
 from jtrans.cli import main
 from jtrans.cli.main import COMMANDS
 
-HEAVY = ("torch", "sacremoses", "jieba", "matplotlib", "sacrebleu", "subword_nmt")
+COMPILER = "torch._dynamo"  # takes as long to import as the rest of torch
+HEAVY = ("torch", COMPILER, "sacremoses", "jieba", "matplotlib", "sacrebleu", "subword_nmt")
 
 # Runs each command line of argv[1] in a process of its own making: forked before any import of
 # a command, so that none is blamed for what another has loaded. What they share is loaded before.
@@ -82,7 +83,7 @@ class Answers:
     """What each command line printed, how it ended, and the heavy modules it loaded."""
 
     def __init__(self, folder: Path) -> None:
-        commands = [*HELP, *(arguments for arguments, _ in ANSWERS)]
+        commands = [*HELP, *(arguments for arguments, _ in ANSWERS), ["models"]]
         ran = subprocess.run(
             [sys.executable, "-c", PROGRAM, json.dumps(commands)],
             cwd=folder,
@@ -114,6 +115,12 @@ def test_help_loads_nothing_heavy_and_shows_two_examples(
     assert (code, loaded) == (0, [])
     assert len(examples) >= 2, out
     assert "Usage: jtrans" in out
+
+
+def test_listing_systems_does_not_load_the_compiler(answers: Answers) -> None:
+    code, out, _, loaded = answers(["models"])
+    assert code == 0 and "reformer-fast" in out
+    assert COMPILER not in loaded
 
 
 def commands(command: Any, path: str = "jtrans") -> Iterator[tuple[str, Any]]:
