@@ -136,5 +136,6 @@ def linear(
             HAS_RESIDUAL=residual is not None,
             num_warps=tile.warps,
             num_stages=STAGES,
+            enable_fp_fusion=True,  # the default only up to Triton 3.9
         )
     return out

@@ -254,4 +254,5 @@ def _constants(q: Tensor, weighting: Weighting, tile: Tile) -> dict[str, Any]:
         "SHARED": weighting.shares_mask,
         "num_warps": tile.warps,
         "num_stages": 1,
+        "enable_fp_fusion": True,  # the default only up to Triton 3.9
     }

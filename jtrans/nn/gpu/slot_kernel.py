@@ -132,8 +132,7 @@ def _launch(
             WIDTH=D,
             BLOCK_D=max(_LEAST_ROWS, triton.next_power_of_2(D)),
             BLOCK=BLOCK,
-            WRITES=writes,
-            HAS_BIAS=bias is not None,
-            num_warps=WARPS,
-            num_stages=1,
+            WRITES=writes, HAS_BIAS=bias is not None,
+            num_warps=WARPS, num_stages=1,
+            enable_fp_fusion=True,  # the default only up to Triton 3.9
         )  # fmt: skip

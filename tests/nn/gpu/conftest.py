@@ -86,5 +86,5 @@ def compile_for_hopper(
         signature={argument: types.get(argument, "i32") for argument in kernel.arg_names},
         constexprs={(kernel.arg_names.index(key),): value for key, value in constants.items()},
     )
-    options: dict[str, Any] = {"num_warps": warps, "num_stages": stages}
+    options = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
     return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
