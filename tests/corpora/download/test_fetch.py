@@ -473,7 +473,11 @@ def test_a_redirection_to_a_login_page_is_named(
         get(listed("x.gz", (site.mirror("x.gz", away),)), tmp_path, patience=patience)
 
 
-@pytest.mark.parametrize("data", [b'{"error": "quota"}', b"", GZIP[:1000], b"PK" + GZIP])
+@pytest.mark.parametrize(
+    "data",
+    [b'{"error": "quota"}', b"", GZIP[:1000], b"PK" + GZIP],
+    ids=["notice", "empty", "cut off", "not at its beginning"],
+)
 @pytest.mark.parametrize("name", ["a.tgz", "train.de.gz"])
 def test_what_is_not_packed_or_not_whole_is_refused(
     site: Any, patience: Patience, tmp_path: Path, name: str, data: bytes
