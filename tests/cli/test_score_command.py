@@ -8,6 +8,7 @@ import shutil
 import signal
 import statistics
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -694,6 +695,7 @@ def test_ctrl_c_says_interrupted_and_exits_with_130(tmp_path: Path) -> None:
             start_process(*command.split(), *files, stderr=subprocess.PIPE) as process,
             pipe.open("wb"),  # opens when the command reads the file, and keeps it waiting
         ):
+            time.sleep(0.5)  # a signal between opening and reading does not end the reading
             process.send_signal(signal.SIGINT)
             _, said = process.communicate(timeout=60)
         assert (process.returncode, said) == (130, b"interrupted\n"), command
