@@ -10,6 +10,7 @@ them, and four fifths for 16 sentences.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -26,11 +27,13 @@ Batch = list[int]  # sentences by number
 # Python runs in one thread at a time: batches of single sentences gain nothing from a second one.
 MOST_LANES = 4
 
-_leaving: contextvars.ContextVar[threading.Event] = contextvars.ContextVar("leaving")
+_is_wanted: contextvars.ContextVar[Callable[[], bool]] = contextvars.ContextVar(
+    "is_wanted", default=lambda: True
+)
 
 
-class _Left(BaseException):
-    """Raised in a lane whose results are no longer wanted."""
+class Unwanted(BaseException):
+    """Raised in a search whose results are no longer wanted."""
 
 
 def lane_count(device: torch.device) -> int:
@@ -57,10 +60,11 @@ def in_lanes(
     threads = torch.get_num_threads()
     done: SimpleQueue[Item | _Ended] = SimpleQueue()
     leaving = threading.Event()
+    is_wanted = _is_wanted.get()  # by the caller
     with_inference = torch.is_inference_mode_enabled()  # which other threads do not inherit
 
     def lane() -> None:
-        _leaving.set(leaving)
+        _is_wanted.set(lambda: not leaving.is_set() and is_wanted())
         torch.set_num_threads(max(1, threads // lanes))
         error: BaseException | None = None
         try:
@@ -104,8 +108,17 @@ def _results(done: SimpleQueue[Item | _Ended], lanes: int) -> Iterator[Item]:
             raise item.error
 
 
+@contextlib.contextmanager
+def only_while(is_wanted: Callable[[], bool]) -> Iterator[None]:
+    """End searches within the context by `Unwanted` once this, asked at every step, is False."""
+    before = _is_wanted.set(is_wanted)
+    try:
+        yield
+    finally:
+        _is_wanted.reset(before)
+
+
 def leave_if_unwanted() -> None:
-    """End the lane that calls this if its results are no longer wanted."""
-    leaving = _leaving.get(None)
-    if leaving is not None and leaving.is_set():
-        raise _Left
+    """End the search that calls this if its results are no longer wanted."""
+    if not _is_wanted.get()():
+        raise Unwanted

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from jtrans.cli.serve.command import with_attention
 from jtrans.cli.serve.request_queue import Answer, LinesRequest, RequestQueue
 from jtrans.cli.serve.server import MOST_BYTES, MOST_LINES, TranslationServer, describe
 from jtrans.cli.translate.lines import InputLine, line_of
+from jtrans.decoding.lanes import leave_if_unwanted
 from jtrans.decoding.options import DecodingChoices
 from jtrans.decoding.translator import Translator
 from jtrans.runs import Run, find_run
@@ -303,6 +305,48 @@ def test_a_client_that_leaves_early_disturbs_nobody(
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # reset
     assert post(url, {"source": "hund"})[0] == 200
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_search_ends_when_its_client_leaves(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, translated = threading.Event(), request_queue._translated
+
+    def endless(translator: Translator, lines: list[InputLine]) -> list[Answer]:
+        while [line.source for line in lines] == ["endless"]:
+            begun.set()
+            time.sleep(0.01)
+            leave_if_unwanted()
+        return translated(translator, lines)
+
+    monkeypatch.setattr(request_queue, "_translated", endless)
+    client = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+    client.request("POST", "/translate", json.dumps({"source": "endless"}))
+    assert begun.wait(60)
+    replies: list[Reply] = []
+    waiting = threading.Thread(target=lambda: replies.append(post(url, {"source": "hund"})))
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
+    client.close()
+    waiting.join(60)
+    assert [status for status, _ in replies] == [200]
+
+
+def test_requests_of_clients_that_have_gone_are_not_translated(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    def recorded(_: Translator, lines: list[InputLine]) -> list[Answer]:
+        asked.append([line.source for line in lines])
+        return [Answer([], [line.source]) for line in lines]
+
+    monkeypatch.setattr(request_queue, "_translated", recorded)
+    there = LinesRequest([line_of({"source": "hund"}, 0)])
+    gone = LinesRequest([line_of({"source": "mann"}, 0)], is_wanted=lambda: False)
+    request_queue._answer(translator, [gone, there])
+    assert asked == [["hund"]]
+    assert there.answers.result() == [Answer([], ["hund"])]
+    assert gone.answers.cancelled()
 
 
 def test_a_server_with_too_many_lines_asks_to_come_again(

@@ -16,7 +16,13 @@ from plugins.random_runs import JOINT, ON_CPU, TRANSFORMER, WORDS, MakeRun
 from jtrans.decoding import batched_search
 from jtrans.decoding.batched_search import translate_ids
 from jtrans.decoding.batches import BATCH_TOKENS, default_batch_tokens
-from jtrans.decoding.lanes import in_lanes, lane_count, leave_if_unwanted
+from jtrans.decoding.lanes import (
+    Unwanted,
+    in_lanes,
+    lane_count,
+    leave_if_unwanted,
+    only_while,
+)
 from jtrans.decoding.options import SamplingOptions, SearchOptions, TranslationExtras
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.prepared.choose import prepared
@@ -94,6 +100,24 @@ def test_who_takes_no_more_results_ends_all_lanes() -> None:
     results = in_lanes([[number] for number in range(6)], compute, 3)
     assert next(results) in (0, 1)
     del results
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_what_is_no_longer_wanted_ends_all_lanes(lanes: int) -> None:
+    begun: list[int] = []
+
+    def compute(batches: Iterator[list[int]]) -> Iterator[int]:
+        for [number] in batches:
+            begun.append(number)
+            while True:
+                time.sleep(0.01)
+                leave_if_unwanted()
+            yield number
+
+    with pytest.raises(Unwanted), only_while(lambda: len(begun) < lanes):
+        list(in_lanes([[0], [1], [2]], compute, lanes))
+    assert len(begun) == lanes
+    leave_if_unwanted()  # and nothing else afterwards
 
 
 def test_lanes_share_the_threads_and_inherit_the_mode() -> None:

@@ -1,7 +1,7 @@
 """Requests for translations: one thread translates, and takes all waiting requests together.
 
-A request with a long line may take minutes, and its search cannot be interrupted. It is answered
-alone, after the short requests that have come in the meantime.
+A request with a long line may take minutes. It is answered alone, after the short requests that
+have come in the meantime. Nothing is computed for clients that have gone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import queue
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
@@ -42,6 +42,7 @@ class LinesRequest:
     """Lines to translate, and their answers once they are there."""
 
     lines: Sequence[InputLine]
+    is_wanted: Callable[[], bool] = lambda: True  # asked until there are, by other threads
     answers: Future[list[Answer]] = field(default_factory=Future)
 
     @property
@@ -58,20 +59,20 @@ class RequestQueue:
         self._lock = threading.Lock()
         self._lines = 0
 
-    def ask(self, lines: Sequence[InputLine]) -> list[Answer]:
-        """Wait for the translations of some lines.
+    def ask(self, request: LinesRequest) -> list[Answer]:
+        """Wait for the answers.
 
         Raises:
+            CancelledError: they are no longer wanted.
             WorkError: too many lines wait.
-            JtransError: they cannot be translated.
+            JtransError: the lines cannot be translated.
         """
-        self._count(len(lines))
+        self._count(len(request.lines))
         try:
-            request = LinesRequest(lines)
             self._requests.put(request)
             return request.answers.result()
         finally:
-            self._count(-len(lines))
+            self._count(-len(request.lines))
 
     def answer(self, translator: Translator) -> NoReturn:
         """Answer requests for ever."""
@@ -106,16 +107,25 @@ class RequestQueue:
 
 
 def _answer(translator: Translator, requests: Sequence[LinesRequest]) -> None:
+    from jtrans.decoding.lanes import Unwanted, only_while
+
+    wanted = [each for each in requests if each.is_wanted()]
+    lines = [line for each in wanted for line in each.lines]
     try:
-        answers = iter(_translated(translator, [line for each in requests for line in each.lines]))
-        for request in requests:
+        with only_while(lambda: any(each.is_wanted() for each in wanted)):
+            answers = iter(_translated(translator, lines))
+        for request in wanted:
             request.answers.set_result([next(answers) for _ in request.lines])
+    except Unwanted:
+        pass
     except Exception as error:
-        if len(requests) == 1:
-            requests[0].answers.set_exception(error)
-            return
-        for request in requests:  # it is the fault of one of them
-            _answer(translator, [request])
+        if len(wanted) == 1:
+            wanted[0].answers.set_exception(error)
+        else:  # it is the fault of one of them
+            for request in wanted:
+                _answer(translator, [request])
+    for request in requests:
+        request.answers.cancel()  # where it has none
 
 
 def _translated(translator: Translator, lines: Sequence[InputLine]) -> list[Answer]:

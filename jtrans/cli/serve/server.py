@@ -7,15 +7,17 @@ import json
 import logging
 import socket
 from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError
 from functools import cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
+from multiprocessing.connection import wait
 from pathlib import Path
 from socketserver import ThreadingTCPServer
 from typing import TYPE_CHECKING, Any
 
 from jtrans import __version__
-from jtrans.cli.serve.request_queue import Answer, RequestQueue
+from jtrans.cli.serve.request_queue import Answer, LinesRequest, RequestQueue
 from jtrans.cli.translate.lines import InputLine, line_of, to_object
 from jtrans.decoding.lines.json_lines import read_json
 from jtrans.errors import EXIT_BAD_INPUT, JtransError
@@ -125,7 +127,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(400, f"the request is {fault}", hint)
             return
         try:
-            answers = self.server.requests.ask(lines) if lines else []
+            request = LinesRequest(lines, self._is_waiting)
+            answers = self.server.requests.ask(request) if lines else []
+        except CancelledError:
+            self.close_connection = True
         except JtransError as error:
             status = 400 if error.exit_code == EXIT_BAD_INPUT else 503
             self._refuse(status, error.message, error.hint, error.kind)
@@ -136,6 +141,13 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             answered = list(map(_to_object, lines, answers))
             self._send_json(200, answered if is_list else answered[0])
+
+    def _is_waiting(self) -> bool:
+        """Return whether the client has not closed its end of the connection."""
+        try:
+            return not wait([self.connection], 0) or bool(self.connection.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Refuse, as JSON too, what the base class cannot read or has no method for."""

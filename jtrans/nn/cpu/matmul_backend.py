@@ -83,27 +83,18 @@ def hold_backend() -> Iterator[None]:
         _holders -= 1
 
 
-@contextlib.contextmanager
-def onednn_for_short_products(dtype: torch.dtype) -> Iterator[None]:
+def onednn_for_short_products(dtype: torch.dtype) -> contextlib.AbstractContextManager[None]:
     """Compute batches of small float32 products by oneDNN within the context, where it is exact.
 
     For the products of attention over short lines it is two to four times as fast as MKL,
     whichever library is faster for large products.
     """
-    before = torch.get_float32_matmul_precision()
-    is_used = before != PRECISIONS["MKL"]
-    if _holders or dtype != torch.float32 or is_used or not is_onednn_real_float32():
-        yield
-        return
-    torch.set_float32_matmul_precision(PRECISIONS["oneDNN"])
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+    if _holders or dtype != torch.float32 or is_onednn_used() or not is_onednn_real_float32():
+        return contextlib.nullcontext()
+    return _backend("oneDNN")
 
 
-@contextlib.contextmanager
-def mkl_for_tiny_products() -> Iterator[None]:
+def mkl_for_tiny_products() -> contextlib.AbstractContextManager[None]:
     """Compute float32 products by MKL within the context, whichever library is in use.
 
     oneDNN prepares every new shape, which for the products of a step of a search takes longer than
@@ -113,15 +104,7 @@ def mkl_for_tiny_products() -> Iterator[None]:
     The switch belongs to the whole process: threads whose results must not depend on each other
     run within one such context around all of them.
     """
-    before = torch.get_float32_matmul_precision()
-    if _holders or before == PRECISIONS["MKL"]:
-        yield
-        return
-    torch.set_float32_matmul_precision(PRECISIONS["MKL"])
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+    return _backend("MKL") if is_onednn_used() and not _holders else contextlib.nullcontext()
 
 
 @functools.cache
@@ -129,10 +112,16 @@ def is_onednn_real_float32() -> bool:
     """Return whether oneDNN's float32 products are exact here; with AMX they are in bfloat16."""
     if not torch.backends.mkldnn.is_available():
         return False
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(PRECISIONS["oneDNN"])
-    try:
+    with _backend("oneDNN"):
         return is_real_float32()
+
+
+@contextlib.contextmanager
+def _backend(name: str) -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(PRECISIONS[name])
+    try:
+        yield
     finally:
         torch.set_float32_matmul_precision(before)
 
