@@ -12,7 +12,8 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
     exit 2
 fi
 
-if [ ! -x "$root/.venv/bin/python" ]; then
+# pip comes last: without the package python3-venv, Debian's Python leaves a .venv that has none
+if [ ! -x "$root/.venv/bin/pip" ]; then
     echo "Making $root/.venv"
     "$python" -m venv "$root/.venv"
 fi
