@@ -11,8 +11,10 @@ half as fast, and single sentences took ten times as long.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 # How often OpenMP's threads (libgomp) look for work before they sleep: for about 0.3 ms, longer
@@ -23,11 +25,46 @@ LOOKS_WHEN_SHARED = 1_000
 SAMPLES, SECONDS_BETWEEN = 3, 0.002  # several, as a process may run only for a moment
 
 
-def available_cpus() -> int:
-    """Count the processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def available_cpus(root: Path = Path("/")) -> int:
+    """Count the processors this process may use; in a container, those whose time it may use."""
+    if not hasattr(os, "sched_getaffinity"):  # not Linux
+        return os.cpu_count() or 1
+    shares = [_processors(*group) for group in control_groups("cpu", root)]
+    return math.ceil(min([len(os.sched_getaffinity(0)), *shares]))
+
+
+def control_groups(controller: str, root: Path = Path("/")) -> Iterator[tuple[Path, bool]]:
+    """Yield the folders of Linux's groups that limit this process, and whether of version 2.
+
+    A container or a batch job is such a group, and the limits of all groups above it hold, too.
+
+    Args:
+        controller: ``cpu`` or ``memory``.
+        root: of the file system.
+    """
+    lines = []
+    with contextlib.suppress(OSError, ValueError):
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    for line in lines:
+        controllers, _, path = line.partition(":")[2].partition(":")
+        if controllers and controller not in controllers.split(","):
+            continue
+        group = root / "sys/fs/cgroup" / (controller if controllers else "")
+        yield group, not controllers
+        for part in Path(path).parts[1:]:
+            group /= part
+            yield group, not controllers
+
+
+def _processors(group: Path, is_version_2: bool) -> float:
+    """Return how many processors' time a control group has."""
+    names = ["cpu.max"] if is_version_2 else ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
+    with contextlib.suppress(OSError, ValueError):
+        texts = [(group / name).read_text(encoding="utf-8") for name in names]
+        quota, period = map(int, " ".join(texts).split())  # without a limit "max", or -1
+        if quota > 0:
+            return quota / period
+    return math.inf
 
 
 def are_idle(threads: int) -> bool:

@@ -6,10 +6,77 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
+import torch
 
 from jtrans import processors
+from jtrans.nn.cpu import threads as cpu_threads
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the root of a machine with eight processors, and this process in a container."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    write(tmp_path / "proc/self/cgroup", "1:name=systemd:/\n0::/pods/17\n")
+    return tmp_path
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("limits", "processors_left"),
+    [
+        ({}, 8),
+        ({"": "max 100000", "pods": "max 100000", "pods/17": "max 100000"}, 8),
+        ({"pods/17": "200000 100000"}, 2),
+        ({"pods": "150000 100000", "pods/17": "max 100000"}, 2),  # rounded up
+        ({"": "10000 100000"}, 1),
+        ({"pods": "3200000 100000"}, 8),
+    ],
+)
+def test_a_container_has_the_processors_that_it_gets_the_time_of(
+    limits: dict[str, str], processors_left: int, machine: Path
+) -> None:
+    for group, limit in limits.items():
+        write(machine / "sys/fs/cgroup" / group / "cpu.max", f"{limit}\n")
+    assert processors.available_cpus(machine) == processors_left
+
+
+@pytest.mark.parametrize(("quota", "processors_left"), [(-1, 8), (400_000, 4)])
+def test_control_groups_of_version_1_limit_time_too(
+    quota: int, processors_left: int, machine: Path
+) -> None:
+    write(machine / "proc/self/cgroup", "5:memory:/x\n4:cpu,cpuacct:/docker/x\n")
+    folder = machine / "sys/fs/cgroup/cpu"  # a container sees its own group at the root
+    write(folder / "cpu.cfs_quota_us", f"{quota}\n")
+    write(folder / "cpu.cfs_period_us", "100000\n")
+    assert processors.available_cpus(machine) == processors_left
+
+
+def test_groups_that_cannot_be_read_limit_nothing(machine: Path) -> None:
+    (machine / "proc/self/cgroup").write_bytes(b"0\n\xff::/\n")
+    assert processors.available_cpus(machine) == 8
+
+
+@pytest.mark.parametrize(("cpus", "asked", "threads"), [(1, None, 1), (9, None, 3), (1, "3", 3)])
+def test_torch_has_no_more_threads_than_processors(
+    cpus: int, asked: str | None, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu_threads, "available_cpus", lambda: cpus)
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    if asked is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        assert cpu_threads.usable_threads() == torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_running_processes_are_counted_but_not_this_one() -> None:

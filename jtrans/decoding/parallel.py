@@ -20,6 +20,7 @@ from jtrans.decoding.options import DecodingChoices
 from jtrans.decoding.translator import Translator
 from jtrans.errors import ConfigError, DecodingError
 from jtrans.exports import Translatable
+from jtrans.nn.cpu.threads import usable_threads
 from jtrans.nn.device import resolve_device
 from jtrans.processors import available_cpus
 from jtrans.progress import Progress, Silent
@@ -77,7 +78,7 @@ def piece_lines(
 
 def _threads(workers: int) -> int:
     """Return the threads of each process on a CPU."""
-    return torch.get_num_threads() if workers <= 1 else max(1, available_cpus() // workers)
+    return usable_threads() if workers <= 1 else max(1, available_cpus() // workers)
 
 
 @contextlib.contextmanager

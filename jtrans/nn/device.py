@@ -16,6 +16,7 @@ import torch
 from jtrans.errors import ConfigError, name_hint
 from jtrans.nn.cpu import matmul_backend
 from jtrans.nn.cpu.malloc import keep_freed_memory
+from jtrans.nn.cpu.threads import usable_threads
 from jtrans.nn.gpu.operator import missing_triton
 
 _log = logging.getLogger(__name__)
@@ -191,8 +192,8 @@ def _prepare(device: torch.device, margin: float, rounds: int) -> DeviceInfo:
     # its products again. oneDNN reads the limit when it is first used.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     keep_freed_memory()
-    backend = matmul_backend.take_faster_backend(margin, rounds)
-    return DeviceInfo("cpu", torch.get_num_threads(), backend)
+    threads = usable_threads()
+    return DeviceInfo("cpu", threads, matmul_backend.take_faster_backend(margin, rounds))
 
 
 def use_matmul_backend(info: DeviceInfo, recorded: str | None) -> DeviceInfo:

@@ -7,10 +7,11 @@ allocations are compared with the available memory first: a `MemoryError` can be
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+
+from jtrans.processors import control_groups
 
 SMALLEST_CHECKED = 2**28  # bytes; looking costs 0.1 ms, writing so much a hundred times that
 RESERVE = 2**28  # bytes left for everything that is not checked
@@ -74,8 +75,8 @@ def available_memory(root: Path = Path("/")) -> int | None:
     address_space, _ = resource.getrlimit(resource.RLIMIT_AS)
     if address_space != resource.RLIM_INFINITY:
         limits.append(address_space - 1024 * _numbers(root / "proc/self/status").get("VmSize", 0))
-    for group, limit, usage in _control_groups(root):
-        limits += _left(group, limit, usage)
+    for group, is_version_2 in control_groups("memory", root):
+        limits += _left(group, is_version_2)
     return max(0, min(limits))
 
 
@@ -101,25 +102,9 @@ def process_memory(key: str) -> int | None:
     return None if size is None else 1024 * size
 
 
-def _control_groups(root: Path) -> Iterator[tuple[Path, str, str]]:
-    """Yield the folders of the process's control groups with the names of limit and usage."""
-    for line in _lines(root / "proc/self/cgroup"):
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":  # version 2
-            names = ("sys/fs/cgroup", "memory.max", "memory.current")
-        elif "memory" in controllers.split(","):
-            names = ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes")
-        else:
-            continue
-        group = root / names[0]
-        yield group, names[1], names[2]
-        for part in Path(path).parts[1:]:  # a limit of any group above holds too
-            group /= part
-            yield group, names[1], names[2]
-
-
-def _left(group: Path, limit: str, usage: str) -> list[int]:
-    values = [text for name in (limit, usage) for text in _lines(group / name)[:1]]
+def _left(group: Path, is_version_2: bool) -> list[int]:
+    names = ["max", "current"] if is_version_2 else ["limit_in_bytes", "usage_in_bytes"]
+    values = [text for name in names for text in _lines(group / f"memory.{name}")[:1]]
     if len(values) < 2 or not all(text.isdecimal() for text in values):  # "max", or no such file
         return []
     statistics = _numbers(group / "memory.stat")

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from jtrans.data.batch import Ids
@@ -19,6 +18,7 @@ from jtrans.decoding.search.trace import Hypothesis
 from jtrans.decoding.translator import Translator
 from jtrans.errors import ConfigError, DecodingError
 from jtrans.exports import Export
+from jtrans.nn.cpu.threads import usable_threads
 from jtrans.nn.device import resolve_device
 from jtrans.progress import Progress
 
@@ -52,7 +52,7 @@ class CTranslate2Translator(Translator):
             export,
             str(device),
             COMPUTE_TYPES[decoding.precision],
-            threads=torch.get_num_threads(),
+            threads=usable_threads(),
             batch_tokens=decoding.batch_tokens or BATCH_TOKENS,
         )
         if decoding.extras.sampling:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import torch
-
 from jtrans.decoding.batches import by_length
 from jtrans.decoding.lines.sentences import InputSentence
 from jtrans.decoding.options import Limited, SearchOptions
@@ -14,6 +12,7 @@ from jtrans.decoding.search.trace import Hypothesis
 from jtrans.decoding.translator import Translator
 from jtrans.exchange.graphs.sessions import Graphs
 from jtrans.exports import Export
+from jtrans.nn.cpu.threads import usable_threads
 from jtrans.progress import Progress
 
 
@@ -30,7 +29,7 @@ class GreedyTranslator(Translator):
         Raises:
             JtransError: the export cannot be used.
         """
-        graphs = Graphs.load(export.folder, export.facts, threads=torch.get_num_threads())
+        graphs = Graphs.load(export.folder, export.facts, threads=usable_threads())
         return cls([], export.pipeline, options, graphs=graphs)
 
     @property
