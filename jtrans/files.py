@@ -364,10 +364,17 @@ def read_json(path: Path) -> Any:
 
 
 def cache_folder() -> Path:
-    """Return the folder of downloads and measurements: JTRANS_CACHE, or one in the user's cache."""
+    """Return the folder of downloads and measurements: JTRANS_CACHE, or one in the user's cache.
+
+    Where that cannot be written, as in a container for any user, it is one of temporary files.
+    """
     if folder := os.environ.get("JTRANS_CACHE"):
         return Path(folder)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jtrans"
+    with contextlib.suppress(RuntimeError, PermissionError):  # no home, or that of another user
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        if os.access(next(place for place in (cache, *cache.parents) if place.exists()), os.W_OK):
+            return cache / "jtrans"
+    return Path(tempfile.gettempdir()) / "jtrans"
 
 
 def text_digest(text: str) -> str:

@@ -50,8 +50,7 @@ def control_groups(controller: str, root: Path = Path("/")) -> Iterator[tuple[Pa
         if controllers and controller not in controllers.split(","):
             continue
         group = root / "sys/fs/cgroup" / (controller if controllers else "")
-        yield group, not controllers
-        for part in Path(path).parts[1:]:
+        for part in ["", *Path(path).parts[1:]]:
             group /= part
             yield group, not controllers
 

@@ -7,8 +7,10 @@ import functools
 import logging
 import os
 import re
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -182,6 +184,7 @@ def prepare_device(device: torch.device, *, for_training: bool = False) -> Devic
 
 def _prepare(device: torch.device, margin: float, rounds: int) -> DeviceInfo:
     if device.type == "cuda":
+        _keep_kernels()
         fault = missing_triton()
         note = f"attention without our kernels, as {fault}: pip install -U triton" if fault else ""
         return DeviceInfo(torch.cuda.get_device_name(device), 0, "cuBLAS", note)
@@ -194,6 +197,16 @@ def _prepare(device: torch.device, margin: float, rounds: int) -> DeviceInfo:
     keep_freed_memory()
     threads = usable_threads()
     return DeviceInfo("cpu", threads, matmul_backend.take_faster_backend(margin, rounds))
+
+
+def _keep_kernels() -> None:
+    """Let Triton keep its kernels among temporary files if it cannot write the home folder."""
+    folder = Path(os.environ.get("TRITON_HOME", "~"), ".triton", "cache")
+    try:
+        folder.expanduser().mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # as in a container for any user
+        kernels = Path(tempfile.gettempdir(), "jtrans-triton")
+        os.environ.setdefault("TRITON_CACHE_DIR", str(kernels))
 
 
 def use_matmul_backend(info: DeviceInfo, recorded: str | None) -> DeviceInfo:

@@ -1,12 +1,16 @@
 """Which device and precision compute."""
 
 import contextlib
+import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
 from jtrans.errors import ConfigError
+from jtrans.nn import device
 from jtrans.nn.cpu import matmul_backend
 from jtrans.nn.device import (
     DeviceInfo,
@@ -306,3 +310,19 @@ def test_a_gpu_without_our_kernels_says_so(
     assert (
         (fault in described and "pip install" in described) if fault else described == "H200, bf16"
     )
+
+
+@pytest.mark.parametrize("home", ["there", "file/there"])
+def test_kernels_are_kept_where_they_can_be_written(
+    home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TRITON_HOME", str(tmp_path / home))
+    monkeypatch.setenv("TRITON_CACHE_DIR", "")  # so that it is restored
+    monkeypatch.delenv("TRITON_CACHE_DIR")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda _: "a GPU")
+    device._prepare(torch.device("cuda"), 1.0, 1)
+    is_home = "file" not in home
+    assert ("TRITON_CACHE_DIR" in os.environ) != is_home
+    assert is_home or os.environ["TRITON_CACHE_DIR"] == f"{tmp_path}/jtrans-triton"

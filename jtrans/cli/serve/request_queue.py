@@ -111,13 +111,12 @@ def _answer(translator: Translator, requests: Sequence[LinesRequest]) -> None:
 
     wanted = [each for each in requests if each.is_wanted()]
     lines = [line for each in wanted for line in each.lines]
+    is_wanted = only_while(lambda: any(each.is_wanted() for each in wanted))
     try:
-        with only_while(lambda: any(each.is_wanted() for each in wanted)):
+        with contextlib.suppress(Unwanted), is_wanted:
             answers = iter(_translated(translator, lines))
-        for request in wanted:
-            request.answers.set_result([next(answers) for _ in request.lines])
-    except Unwanted:
-        pass
+            for request in wanted:
+                request.answers.set_result([next(answers) for _ in request.lines])
     except Exception as error:
         if len(wanted) == 1:
             wanted[0].answers.set_exception(error)

@@ -8,7 +8,9 @@ import hashlib
 import http.client
 import json
 import os
+import pwd
 import ssl
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -569,6 +571,21 @@ def test_the_cache_is_the_users_and_not_the_folders(
     assert cache_folder() == tmp_path / "jtrans"
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_folder() == Path.home() / ".cache/jtrans"
+
+
+@pytest.mark.parametrize("home", [None, "file/home"])
+def test_without_a_home_to_write_in_the_cache_is_temporary(
+    home: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("JTRANS_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    if home is not None:
+        (tmp_path / "file").touch(mode=0o400)
+        monkeypatch.setenv("HOME", str(tmp_path / home))
+        monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path / "file")  # for root
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)  # whom the system does not know
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert cache_folder() == tmp_path / "jtrans"
 
 
 @pytest.mark.parametrize(
