@@ -46,6 +46,13 @@ TINY = {
     "training.validate_sentences": 4,
     "training.validate_every": 10,
 }
+# each to the launcher alone, or to all processes, as batch systems and systemd do
+STOPS = {
+    "SIGINT": (signal.SIGINT, False),
+    "SIGTERM": (signal.SIGTERM, False),
+    "SIGTERM to all": (signal.SIGTERM, True),
+    "SIGKILL": (signal.SIGKILL, False),
+}
 LIMIT_SECONDS = 600.0
 LEFT_SECONDS = 10.0  # time for the last processes of a check to end
 
@@ -215,20 +222,20 @@ def silent(folder: Path, data: Path) -> dict[str, Any]:
 def stop(folder: Path, data: Path) -> dict[str, Any]:
     """Send signals, or kill the launcher: all save and end."""
     results: dict[str, Any] = {}
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        name = number.name
+    for name, (number, is_for_all) in STOPS.items():
         settings = {"training.max_updates": 1_000_000, "training.validate_every": 1_000_000}
         training = Training(folder / name, data, "--processes=2", **settings)
         with training.start() as process:
             training.wait_for_start(0, process)
             time.sleep(3.0)
             ranks = ranks_of(process)
-            process.send_signal(number)
+            for receiver in [process.pid, *(ranks if is_for_all else [])]:
+                os.kill(receiver, number)
             seconds = wait_until(functools.partial(are_gone, ranks))
             code = process.wait(LIMIT_SECONDS)
         saved = max((each.update or 0 for each in Run(folder / name).checkpoints()), default=0)
         expected = -number if number == signal.SIGKILL else 128 + number
-        is_ok = code == expected and saved > 0
+        is_ok = code == expected and saved > 0 and training.count("start") == 1
         results[name] = {"ok": is_ok, "code": code, "update": saved, "seconds": seconds}
     return {"ok": all(each["ok"] for each in results.values()), **results}
 

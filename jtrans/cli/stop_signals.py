@@ -18,10 +18,12 @@ class StopSignals:
 
     Args:
         talks: whether to say that the first one was received.
+        is_rank: whether a launcher passes signals on. A batch system sends SIGTERM to the launcher
+            and to its processes: these get it twice, and a second one must not stop them at once.
     """
 
-    def __init__(self, *, talks: bool = True) -> None:
-        self._talks = talks
+    def __init__(self, *, talks: bool = True, is_rank: bool = False) -> None:
+        self._talks, self._is_rank = talks, is_rank
         self._number: int | None = None
         self._before: dict[int, Any] = {}
 
@@ -53,6 +55,8 @@ class StopSignals:
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self._number is not None:
+            if self._is_rank:
+                return
             if number == signal.SIGINT:
                 raise KeyboardInterrupt
             if number == signal.SIGTERM:

@@ -191,7 +191,8 @@ def train_with_table(recipe: str | Config, **chosen: Any) -> tuple[Result, int |
     is_first = place is None or place.rank == 0
     # a launcher of ours has said it already
     talks = is_first and launcher_process() is None
-    with StopSignals(talks=talks) as signals, contextlib.closing(TrainTable()) as table:
+    signals = StopSignals(talks=talks, is_rank=place is not None)
+    with signals, contextlib.closing(TrainTable()) as table:
         say_started()
         from jtrans.api import train
 

@@ -17,7 +17,10 @@ def distributed(results: dict[str, Any]) -> str:
             f"after {result['updates']} updates the bytes of the undisturbed run"
         ),
         "silent": lambda result: f"ended after {result['ended_seconds']:.0f} s, started again",
-        "stop": lambda result: "saved and ended after SIGINT, SIGTERM and the launcher's SIGKILL",
+        "stop": lambda result: (
+            "saved and ended after SIGINT or SIGTERM to the launcher, SIGTERM to all, and the "
+            "launcher's SIGKILL"
+        ),
         "machines": lambda result: f"a lost node ended the other in {result['lost_seconds']:.0f} s",
         "speed": lambda result: (
             f"2 processes are {statistics.median(result['ratios']):.2f} times as fast as 2 threads"
@@ -27,8 +30,8 @@ def distributed(results: dict[str, Any]) -> str:
         [f"`{result['command']}`", said[check](result) if result["ok"] else "failed"]
         for check, result in results.items()
     ]
-    machine = next(iter(results.values()))["machine"]
-    note = f"{machine}; `speed` alone on the machine, the others beside other work."
+    machines = "; ".join(dict.fromkeys(result["machine"] for result in results.values()))
+    note = f"{machines}; `speed` alone on the machine, the others beside other work."
     return f"{table(['check', 'outcome'], rows)}\n\n{note}"
 
 

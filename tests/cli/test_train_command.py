@@ -349,6 +349,15 @@ def test_a_second_hangup_does_not_stop_the_saving(capsys: pytest.CaptureFixture[
             time.sleep(1)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_rank_is_stopped_by_its_launcher_alone(number: int) -> None:
+    with StopSignals(is_rank=True) as signals:
+        for _ in range(2):  # from a batch system, and passed on by the launcher
+            os.kill(os.getpid(), number)
+        time.sleep(0.1)
+        assert signals.exit_code == 128 + number
+
+
 def test_a_damaged_best_checkpoint_is_replaced_with_a_warning_and_refused_by_number(
     workplace: Path, jtrans: Jtrans
 ) -> None:
