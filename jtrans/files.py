@@ -374,7 +374,9 @@ def cache_folder() -> Path:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         if os.access(next(place for place in (cache, *cache.parents) if place.exists()), os.W_OK):
             return cache / "jtrans"
-    return Path(tempfile.gettempdir()) / "jtrans"
+    # others may have one there, too, but not on Windows
+    user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""
+    return Path(tempfile.gettempdir()) / f"jtrans{user}"
 
 
 def text_digest(text: str) -> str:

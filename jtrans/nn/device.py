@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import logging
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -183,6 +185,7 @@ def prepare_device(device: torch.device, *, for_training: bool = False) -> Devic
 
 
 def _prepare(device: torch.device, margin: float, rounds: int) -> DeviceInfo:
+    threads = usable_threads()
     if device.type == "cuda":
         _keep_kernels()
         fault = missing_triton()
@@ -195,7 +198,6 @@ def _prepare(device: torch.device, margin: float, rounds: int) -> DeviceInfo:
     # its products again. oneDNN reads the limit when it is first used.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     keep_freed_memory()
-    threads = usable_threads()
     return DeviceInfo("cpu", threads, matmul_backend.take_faster_backend(margin, rounds))
 
 
@@ -205,8 +207,10 @@ def _keep_kernels() -> None:
     try:
         folder.expanduser().mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):  # as in a container for any user
-        kernels = Path(tempfile.gettempdir(), "jtrans-triton")
-        os.environ.setdefault("TRITON_CACHE_DIR", str(kernels))
+        if "TRITON_CACHE_DIR" not in os.environ:
+            # of this process alone: programs are loaded from it
+            kernels = os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp(prefix="jtrans-triton-")
+            atexit.register(shutil.rmtree, kernels, ignore_errors=True)
 
 
 def use_matmul_backend(info: DeviceInfo, recorded: str | None) -> DeviceInfo:

@@ -325,4 +325,4 @@ def test_kernels_are_kept_where_they_can_be_written(
     device._prepare(torch.device("cuda"), 1.0, 1)
     is_home = "file" not in home
     assert ("TRITON_CACHE_DIR" in os.environ) != is_home
-    assert is_home or os.environ["TRITON_CACHE_DIR"] == f"{tmp_path}/jtrans-triton"
+    assert is_home or Path(os.environ["TRITON_CACHE_DIR"]).parent == tmp_path

@@ -42,7 +42,7 @@ class LinesRequest:
     """Lines to translate, and their answers once they are there."""
 
     lines: Sequence[InputLine]
-    is_wanted: Callable[[], bool] = lambda: True  # asked until there are, by other threads
+    is_wanted: Callable[[], bool] = lambda: True  # asked by other threads until there are answers
     answers: Future[list[Answer]] = field(default_factory=Future)
 
     @property
@@ -111,9 +111,9 @@ def _answer(translator: Translator, requests: Sequence[LinesRequest]) -> None:
 
     wanted = [each for each in requests if each.is_wanted()]
     lines = [line for each in wanted for line in each.lines]
-    is_wanted = only_while(lambda: any(each.is_wanted() for each in wanted))
+    while_wanted = only_while(lambda: any(each.is_wanted() for each in wanted))
     try:
-        with contextlib.suppress(Unwanted), is_wanted:
+        with contextlib.suppress(Unwanted), while_wanted:
             answers = iter(_translated(translator, lines))
             for request in wanted:
                 request.answers.set_result([next(answers) for _ in request.lines])

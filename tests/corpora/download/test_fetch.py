@@ -585,7 +585,7 @@ def test_without_a_home_to_write_in_the_cache_is_temporary(
         monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path / "file")  # for root
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)  # whom the system does not know
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert cache_folder() == tmp_path / "jtrans"
+    assert cache_folder() == tmp_path / f"jtrans-{os.getuid()}"
 
 
 @pytest.mark.parametrize(
