@@ -18,12 +18,22 @@ from multiprocessing.synchronize import Event
 from typing import TypeVar
 
 from jtrans.errors import WorkError
+from jtrans.processors import available_cpus
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 # Jobs submitted ahead for each worker, so that none is idle and few jobs are in memory.
 AHEAD = 2
+
+
+def default_workers() -> int:
+    """Return the number of processors, or 1 where processes cannot share semaphores."""
+    try:
+        multiprocessing.Lock()
+    except OSError:  # a sandbox or a container without a writable /dev/shm
+        return 1
+    return available_cpus()
 
 
 @contextlib.contextmanager
@@ -45,7 +55,7 @@ def run_jobs(
         begins_anew: start fresh interpreters instead of forking, as GPUs require.
 
     Raises:
-        WorkError: a worker process died.
+        WorkError: a worker process died, or this machine lets none share semaphores.
     """
     if workers <= 1:
         yield map(function, jobs)
@@ -55,10 +65,16 @@ def run_jobs(
     # systems forking is unsafe or not available, and the platform's default is used.
     inherited = "fork" if sys.platform == "linux" else None
     context = multiprocessing.get_context("spawn" if begins_anew else inherited)
-    numbers = context.SimpleQueue()
+    try:
+        numbers, is_unwanted = context.SimpleQueue(), context.Event()
+    except OSError as error:
+        raise WorkError(
+            f"processes cannot share semaphores on this machine: {error.strerror} (/dev/shm)",
+            hint="use a single process: --workers 1, or --gpus 1",
+            kind="work.semaphores",
+        ) from error
     for number in range(workers):
         numbers.put(number)
-    is_unwanted = context.Event()
     pool = ProcessPoolExecutor(
         workers,
         mp_context=context,

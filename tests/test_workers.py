@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -13,7 +14,19 @@ from collections.abc import Iterator
 import pytest
 from plugins.command_line import environment
 
-from jtrans.workers import run_jobs, worker_number
+from jtrans.errors import WorkError
+from jtrans.processors import available_cpus
+from jtrans.workers import default_workers, run_jobs, worker_number
+
+
+@pytest.fixture
+def no_semaphores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make semaphores fail as they do where /dev/shm cannot be written."""
+
+    def fail(*arguments: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("_multiprocessing.SemLock", fail)
 
 
 def worker_and_job(job: int) -> tuple[int, int, int]:
@@ -162,3 +175,21 @@ def test_what_a_worker_prints_is_no_result(
     with run_jobs(print_and_return, ["printed"], workers=2, begins_anew=begins_anew) as results:
         assert list(results) == ["printed"]
     assert capfd.readouterr().out == ""
+
+
+def test_without_semaphores_there_is_one_worker(no_semaphores: None) -> None:
+    assert default_workers() == 1
+    with run_jobs(worker_and_job, range(2), workers=default_workers()) as results:
+        assert [job for job, *_ in results] == [0, 1]
+
+
+def test_more_workers_need_semaphores(no_semaphores: None) -> None:
+    with (
+        pytest.raises(WorkError, match=r"cannot share semaphores .*: Permission denied"),
+        run_jobs(worker_and_job, range(2), workers=2),
+    ):
+        pass
+
+
+def test_by_default_there_is_a_worker_for_each_processor() -> None:
+    assert default_workers() == available_cpus()

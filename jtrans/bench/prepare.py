@@ -14,8 +14,8 @@ from jtrans.errors import ConfigError
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import run_steps
 from jtrans.preparation.request import Preparation, make_request
-from jtrans.processors import available_cpus
 from jtrans.progress import Progress
+from jtrans.workers import default_workers
 
 
 @dataclass
@@ -75,7 +75,7 @@ def measure_prepare(
         import resource
     except ImportError as error:  # Windows
         raise ConfigError("memory cannot be measured on this system") from error
-    workers = workers or available_cpus()
+    workers = workers or default_workers()
     measured = PrepareMeasurement(sum(len(text) for text in corpus.splits.values()), workers)
     last = [time.monotonic(), _cpu_seconds()]
 

@@ -33,10 +33,10 @@ from jtrans.preparation.shards import ShardPart
 from jtrans.preparation.statistics import Statistics, by_side, describe
 from jtrans.preparation.up_to_date import is_up_to_date
 from jtrans.preparation.work_folder import WorkFolder
-from jtrans.processors import available_cpus
 from jtrans.progress import Progress, Silent
 from jtrans.text.bpe import count_merges
 from jtrans.text.pipeline import TextPipeline
+from jtrans.workers import default_workers
 
 # A larger share of unknown tokens in a split gets a warning: BPE leaves well below 1 %.
 MANY_UNKNOWN = 0.1
@@ -76,7 +76,7 @@ def prepare(
         if work.is_continued:
             progress.say("Continuing", f"the work begun in {work.folder}")
         if not work.result.exists():
-            preparation = Preparation(request, work.folder, workers or available_cpus(), progress)
+            preparation = Preparation(request, work.folder, workers or default_workers(), progress)
             run_steps(preparation, work.result, describe_provenance(corpus, command))
         work.publish()
     progress.say("Written", str(folder))
