@@ -2,7 +2,8 @@
 # Run all checks: format, lint, types, tests. Arguments go to pytest.
 #
 #   bash scripts/test.sh                 the default suite (minutes on two cores)
-#   bash scripts/test.sh -m slow         tests that train longer
+#   bash scripts/test.sh -m thorough     more cases, and tests that take seconds
+#   bash scripts/test.sh -m slow         tests that take minutes
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/venv.sh" test
 cd "$root"

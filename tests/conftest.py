@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import signal
 import sys
 from collections.abc import Iterator
@@ -42,6 +43,19 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all but N cases of a test with `sample(N)` as thorough, always the same ones."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sample") and not item.get_closest_marker("slow"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for name, group in cases.items():
+        size = len(group) - next(group[0].iter_markers("sample")).args[0]
+        for item in random.Random(name).sample(group, max(0, size)):
+            item.add_marker("thorough")
 
 
 @pytest.fixture(autouse=True)

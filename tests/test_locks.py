@@ -88,6 +88,7 @@ def test_the_owner_of_a_lock_is_named_with_its_command_and_start(tmp_path: Path)
         assert Path(sys.argv[0]).name in caught.value.message
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("stale", [None, OTHER_HOST, '{"host": "a", "pid": 1, "since": 3}', "{"])
 def test_of_many_processes_exactly_one_gets_a_lock_left_behind(
     stale: str | None, tmp_path: Path

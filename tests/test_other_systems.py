@@ -7,6 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
 from plugins.command_line import environment
 
 # Without what only Unix has; other packages have Windows modules in their place.
@@ -57,10 +58,12 @@ def run(program: str, importers: tuple[str, ...], folder: Path) -> str:
     return outcome.stderr if outcome.returncode else ""
 
 
+@pytest.mark.thorough
 def test_every_module_is_imported_without_them(tmp_path: Path) -> None:
     assert run(EVERY_MODULE, ("jtrans",), tmp_path) == ""
 
 
+@pytest.mark.thorough
 def test_a_corpus_is_prepared_without_them(tmp_path: Path) -> None:
     assert run(COMMAND, ("jtrans", "filelock"), tmp_path) == ""
     assert (tmp_path / "mine/corpus.json").is_file()

@@ -57,6 +57,7 @@ def on_gpu(library: Path, tmp_path: Path) -> OnGpu:
     return run
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("model", [None, JOINT])
 def test_captured_steps_translate_as_the_cpu_does(
     model: dict[str, Any] | None, on_gpu: OnGpu, jtrans: Jtrans, make_run: MakeRun, tmp_path: Path
@@ -76,6 +77,7 @@ def test_captured_steps_translate_as_the_cpu_does(
         assert ours["score"] == pytest.approx(theirs["score"], abs=1e-5)
 
 
+@pytest.mark.thorough
 def test_updates_are_those_of_the_cpu_and_hardly_wait(
     on_gpu: OnGpu, jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path
 ) -> None:
@@ -104,6 +106,7 @@ def test_updates_are_those_of_the_cpu_and_hardly_wait(
     assert train("cuda", 12)[1] == waits  # none of an update's
 
 
+@pytest.mark.thorough
 def test_a_step_of_the_search_launches_few_operations(on_gpu: OnGpu) -> None:
     out, _ = on_gpu("plugins.pretended_gpu.operations", "fp32")
     most = {"transformer": 60, "reformer-base": 93, "reformer-fast": 73}

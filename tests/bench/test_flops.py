@@ -40,6 +40,7 @@ SMALL = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("system", SMALL)
 def test_lengths_that_were_not_counted_take_what_is_predicted(
     system: str, bring_system: BringSystem

@@ -48,6 +48,7 @@ def test_figures_of_files_are_written_here(jtrans: Jtrans, tmp_path: Path) -> No
     assert ratio["series"][1]["values"][0] == pytest.approx(18 / 19)
 
 
+@pytest.mark.thorough
 def test_files_are_analysed_without_torch(tmp_path: Path) -> None:
     code = (
         "import sys; from jtrans.cli.main import main\n"

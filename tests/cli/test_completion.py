@@ -127,6 +127,7 @@ CASES: dict[str, tuple[tuple[str, ...], set[str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", CASES)
 def test_bash_completes(name: str, complete: Complete) -> None:
     words, expected = CASES[name]

@@ -28,6 +28,7 @@ max_length = "S+2"
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("placeholder_pictures")
 def test_every_command_works_on_an_installed_system(
     jtrans: Jtrans, bring_system: BringSystem, corpus: PreparedCorpus, tmp_path: Path

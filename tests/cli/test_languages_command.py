@@ -30,6 +30,7 @@ SEGMENTERS = {"cmn": "jieba", "yue": "jieba", "zho": "jieba", "zh-TW": "jieba"}
 SEGMENTERS |= {"zh_Hant_HK": "jieba", "pt-BR": "moses"}
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("language", sorted(LINES))
 def test_own_files_in_any_language_are_prepared_and_translated(
     jtrans: Jtrans, make_run: MakeRun, tmp_path: Path, language: str

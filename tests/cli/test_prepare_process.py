@@ -208,6 +208,7 @@ def disk(place: Path) -> Iterator[Mount]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [pytest.param("8k", marks=pytest.mark.slow), "400k"])
 def test_a_full_disk_ends_with_1_leaves_nothing_and_the_same_command_goes_on(
     place: Path, disk: Mount, expected: dict[str, bytes], size: Any
@@ -223,6 +224,7 @@ def test_a_full_disk_ends_with_1_leaves_nothing_and_the_same_command_goes_on(
     assert names(full / "new") == {"out"}
 
 
+@pytest.mark.thorough
 def test_a_full_disk_does_not_cost_the_corpus_that_was_there(
     place: Path, disk: Mount, prepared: Path
 ) -> None:
@@ -238,6 +240,7 @@ def test_a_full_disk_does_not_cost_the_corpus_that_was_there(
     assert contents(full / "out") != before and names(full) == {"out"}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("out", ["disk/there", "disk/there/deep/out"])
 def test_a_read_only_disk_ends_with_2_and_once_writable_all_is_well(
     place: Path, disk: Mount, out: Any

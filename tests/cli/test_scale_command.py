@@ -169,6 +169,7 @@ def test_three_models_are_trained_and_the_scaled_recipe_trains(
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("placeholder_pictures")
 def test_other_losses_lead_to_another_scaled_run(
     jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float]
@@ -194,6 +195,7 @@ def test_other_losses_lead_to_another_scaled_run(
     assert "are still those of earlier losses" in refused.err
 
 
+@pytest.mark.sample(1)
 @pytest.mark.usefixtures("placeholder_pictures")
 @pytest.mark.parametrize(
     ("change", "setting"),

@@ -250,6 +250,7 @@ def test_a_run_starts_from_another_with_a_part_frozen(workplace: Path, jtrans: J
     assert frozen[1] > 0
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("number", "code"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 143)],
@@ -307,11 +308,13 @@ def closing_terminal(folder: Path, run: str, updates: int, *, ignored: bool) -> 
     return process.wait(timeout=60)
 
 
+@pytest.mark.thorough
 def test_a_closed_terminal_saves_the_run(workplace: Path) -> None:
     assert closing_terminal(workplace, "runs/closed", 100000, ignored=False) == 129
     assert (Run(workplace / "runs/closed").checkpoint("last").update or 0) >= 20
 
 
+@pytest.mark.thorough
 def test_a_run_that_ignores_the_end_of_its_terminal_goes_on(workplace: Path) -> None:
     assert closing_terminal(workplace, "runs/disowned", 60, ignored=True) == 0
     assert Run(workplace / "runs/disowned").checkpoint("last").update == 60
@@ -403,6 +406,7 @@ def test_averaging_names_what_it_made(workplace: Path, jtrans: Jtrans) -> None:
     assert newest["valid-loss"] == pytest.approx(logged[-1]["valid_loss"], rel=1e-6)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "arguments",
     [

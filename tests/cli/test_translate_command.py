@@ -242,6 +242,7 @@ def test_an_input_that_cannot_be_read_ends_the_command(make_run: MakeRun, tmp_pa
     assert error.startswith(b"error: standard input cannot be read: Bad file descriptor")
 
 
+@pytest.mark.thorough
 def test_what_is_typed_in_another_encoding_is_refused_with_its_line(make_run: MakeRun) -> None:
     terminal, inside = pty.openpty()
     os.write(terminal, b"hund\nsch\xf6n\n")
@@ -273,6 +274,7 @@ def check_answers(process: subprocess.Popen[bytes]) -> None:
     watchdog.cancel()
 
 
+@pytest.mark.thorough
 def test_workers_answer_a_slow_pipe_line_by_line(make_run: MakeRun) -> None:
     with start_process(
         *("translate", make_run(), "--workers", 2), stdin=subprocess.PIPE, stdout=subprocess.PIPE

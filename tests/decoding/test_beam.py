@@ -62,6 +62,7 @@ def reference_search(model: Any, source: list[int], options: SearchOptions, padd
     return sorted(scored, key=lambda entry: -entry[0])[: options.nbest]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("beam", [1, 2, 5])
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
 def test_the_search_follows_the_rule_of_the_reference(

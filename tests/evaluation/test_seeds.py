@@ -27,6 +27,7 @@ def sample(values: list[float], seed: int = 1, apart: float = 0.0) -> SeedSample
     return SeedSample(np.array(values), drawn)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("runs", [(2, 2), (3, 3), (3, 1), (5, 5)])
 @pytest.mark.parametrize("spread", [0.0, 1.0, 5.0])
 def test_of_equal_systems_at_most_about_one_in_twenty_differs(

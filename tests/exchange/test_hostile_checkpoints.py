@@ -119,6 +119,7 @@ def test_it_is_refused_in_one_short_sentence(
     refused(original, tmp_path / "run")
 
 
+@pytest.mark.thorough
 def test_none_of_them_takes_a_gigabyte_or_long(
     make_original: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -138,6 +138,7 @@ def assert_same(ours: list[Any], theirs: list[Any]) -> None:
         assert [h[1] for h in nbest] == pytest.approx([h[1] for h in other], abs=1e-6)
 
 
+@pytest.mark.sample(3)
 @settings(
     max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -177,6 +178,7 @@ def noting_replays(steps: list[Bucket], choices: list[Bucket]) -> Capture:
     return noted
 
 
+@pytest.mark.sample(3)
 def test_steps_are_replayed_as_sentences_leave_and_caches_grow(model: TranslationModel) -> None:
     steps: list[Bucket] = []
     choices: list[Bucket] = []
@@ -195,6 +197,7 @@ def test_steps_are_replayed_as_sentences_leave_and_caches_grow(model: Translatio
     assert min(bucket.lanes for bucket in replays) < 8
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("model", SOME, indirect=True)
 @pytest.mark.parametrize("stopping", ["count", "bound"])
 @pytest.mark.parametrize(
@@ -232,6 +235,7 @@ def test_searches_in_either_mode_share_buffers(model: TranslationModel) -> None:
     assert beam_search([graphed], source, mask, options) == first
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("model", SOME, indirect=True)
 @pytest.mark.parametrize(
     "options", [{"no_repeat_ngram": 2}, {"max_repeats": 1}, {"diverse_groups": 2}]
@@ -251,6 +255,7 @@ def test_rules_that_read_the_prefix_are_not_captured(
     assert steps and not choices
 
 
+@pytest.mark.sample(3)
 def test_slots_that_no_hypothesis_needs_are_used_again(model: TranslationModel) -> None:
     forms: tuple[Searchable, Searchable] = (graph_form(model, taped), prepared(model))
     source, mask = sentences(2, 6, 3)

@@ -114,6 +114,7 @@ def test_an_unknown_system_gets_the_nearest_installed_one(bring_system: BringSys
     assert caught.value.hint == "did you mean mine?"
 
 
+@pytest.mark.thorough
 def test_the_documented_system_passes_the_contract_tests(tmp_path: Path) -> None:
     install(tmp_path, documented_system(), point=MINE)
     command = [sys.executable, "-m", "pytest", "-q", "tests/models/test_contract.py", "-k", "mine"]

@@ -91,6 +91,7 @@ def test_steps_are_those_of_the_model(
             assert float(error) < EXACT["atol"]
 
 
+@pytest.mark.sample(9)
 @torch.inference_mode()
 def test_more_steps_than_expected_give_the_same(model: TranslationModel, batch: Batch) -> None:
     every = ([0, 1, 2], [[0, 1, 1, 0], [1, 0, 2, 3], [2, 2, 2, 2]])

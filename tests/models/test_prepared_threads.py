@@ -48,6 +48,7 @@ def search(form: Searchable, source: Tensor, mask: Tensor) -> Found:
     return [[(each.tokens, each.score) for each in best] for best in searched]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
 @pytest.mark.parametrize("case", FORMS)
 def test_searches_beside_each_other_find_the_same(case: str, precision: str) -> None:

@@ -17,9 +17,9 @@ from jtrans.nn.layer import Layer, compile_layers, set_recompute
 V = 20
 # layers of an encoder-decoder, of a grid with dropout, of LSTMs; the slow tests compile all systems
 COMPILED = {
-    ("transformer", 0.0),
-    ("reformer-base", 0.1),
-    ("rnmt-plus", 0.0),
+    ("transformer", 0.0): [pytest.mark.thorough],
+    ("reformer-base", 0.1): [],
+    ("rnmt-plus", 0.0): [pytest.mark.thorough],
 }
 
 Build = Callable[..., TranslationModel]
@@ -82,7 +82,7 @@ def test_recomputing_layers_keeps_less_and_hidden_layers_less_than_none(
 @pytest.mark.parametrize(
     ("system", "rate"),
     [
-        pytest.param(name, rate, marks=() if (name, rate) in COMPILED else pytest.mark.slow)
+        pytest.param(name, rate, marks=COMPILED.get((name, rate), [pytest.mark.slow]))
         for name in system_configs()
         for rate in (0.0, 0.1)
     ],

@@ -164,6 +164,7 @@ def test_a_long_cache_grows_by_a_quarter() -> None:
     )
 
 
+@pytest.mark.thorough
 def test_a_process_does_not_inherit_the_memory_of_the_one_that_started_it() -> None:
     large = torch.ones(2**30, dtype=torch.uint8)
     code = "from jtrans.nn.memory import most_memory_used as most; print(most())"

@@ -76,6 +76,7 @@ def work(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place / ".out.work"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "cut",
     [
@@ -112,6 +113,7 @@ def halve(data: bytes) -> bytes:
     return data[: len(data) // 2].rstrip(b"\n")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("damage", [None, flip, halve])
 def test_a_finished_corpus_with_any_file_damaged_is_prepared_again(
     place: Path, damage: Callable[[bytes], bytes] | None
@@ -156,6 +158,7 @@ def test_files_of_the_user_in_a_damaged_corpus_are_not_lost(place: Path) -> None
     assert (place / "out/text/notes.txt").exists()
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("key", ["options", "splits", "files"])
 @pytest.mark.parametrize("value", [None, [1], {"train": 1}, {"train": {}}])
 def test_nonsense_in_the_record_of_a_corpus_is_damage(place: Path, key: str, value: Any) -> None:

@@ -49,6 +49,7 @@ def learn(folder: Path, **options: Any) -> PrepareOptions:
     return PrepareOptions(pipeline=str(folder / "one"), **rules)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "options",
     [

@@ -239,6 +239,7 @@ def test_preparing_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     assert contents(tmp_path / "first") == contents(tmp_path / "second")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shard", [7, 1000])
 def test_neither_workers_nor_shards_change_anything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shard: Any

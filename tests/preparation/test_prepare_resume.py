@@ -49,6 +49,7 @@ def fail_at(monkeypatch: pytest.MonkeyPatch, name: str, failure: BaseException) 
 STEPS = ["key", "train.00000.source.txt", "notes", "codes.joint", "ids.npy", "test.target.npy"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", STEPS)
 def test_a_full_disk_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -63,6 +64,7 @@ def test_a_full_disk_leaves_nothing_behind(
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", STEPS)
 def test_an_interrupted_preparation_goes_on_when_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -140,6 +142,7 @@ def test_killed_at_any_write_and_run_again_it_gives_the_same_bytes(tmp_path: Pat
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("number", range(1, 6))
 def test_interrupted_while_folders_change_places_the_corpus_is_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: Any

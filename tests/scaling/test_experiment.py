@@ -120,6 +120,7 @@ def test_the_scaled_sizes_are_written_into_the_configuration(make_config: MakeCo
     assert model["ffn_width"] == 32 + 16 * result.scaling.more_width
 
 
+@pytest.mark.thorough
 def test_costs_are_estimated_in_another_process(
     make_config: MakeConfig, corpus: PreparedCorpus
 ) -> None:
@@ -128,6 +129,7 @@ def test_costs_are_estimated_in_another_process(
     assert estimates["base"].memory_bytes > 0
 
 
+@pytest.mark.thorough
 def test_an_estimate_that_fails_says_why(make_config: MakeConfig, tmp_path: Path) -> None:
     with pytest.raises(WorkError) as caught:
         predict({"base": make_config()}, tmp_path / "nowhere", "cpu")

@@ -22,7 +22,13 @@ def check(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("scripts.gpu.check")
 
 
-@pytest.mark.parametrize("only", ["decoding", pytest.param("", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "only",
+    [
+        pytest.param("decoding", marks=pytest.mark.thorough),
+        pytest.param("", marks=pytest.mark.slow),
+    ],
+)
 def test_every_part_runs_and_nothing_is_wrong(only: str, tmp_path: Path) -> None:
     pytest.importorskip("triton")
     path = tmp_path / "gpu.json"

@@ -318,6 +318,7 @@ def test_the_grids_of_convolution_and_of_attention_are_measured(
     assert "positions/s" in grid.describe(row)
 
 
+@pytest.mark.thorough
 def test_a_row_of_speed_has_ratios_of_the_same_round_and_is_shipped(tmp_path: Path) -> None:
     def rounds(seconds: float) -> list[interleave.Round]:
         rates = {"training": 50.0, "decoding": 8.0, "decoding_single": 4.0}

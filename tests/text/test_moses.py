@@ -34,6 +34,7 @@ def reference(language: str, escape: bool) -> Callable[[str], list[str]]:
 MOSES: dict[str, Any] = {}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("escape", [False, True])
 @pytest.mark.parametrize("language", LANGUAGES)
 @given(lines=LINES)
@@ -50,6 +51,7 @@ def test_any_characters_give_the_words_of_sacremoses(lines: list[str]) -> None:
         assert tokenizer("en", True).tokenize(line) == reference("en", True)(line)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("language", LANGUAGES)
 @given(lines=LINES)
 def test_with_the_last_stop_parted_nothing_else_changes(language: str, lines: list[str]) -> None:

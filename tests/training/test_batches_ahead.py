@@ -76,6 +76,7 @@ def test_an_error_of_the_thread_is_raised_where_the_batch_is_taken(
     batches.close()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dropout", [0.0, 0.3], ids=["plain", "BPE-dropout"])
 def test_a_run_with_the_thread_has_the_same_bytes(
     dropout: float, nouns: PreparedCorpus, make_config: Any, padded_in: list[str], tmp_path: Path

@@ -104,6 +104,7 @@ def check(result: Result, heard: Heard, run: Path, count: int) -> None:
     )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("guard", [False, True], ids=["plain", "guard"])
 @pytest.mark.parametrize("system", ["transformer", "reformer-fast"])
 def test_a_run_with_one_poisoned_sentence_goes_on_and_names_it(
@@ -121,6 +122,7 @@ def test_a_run_with_one_poisoned_sentence_goes_on_and_names_it(
     assert all(bool(weight.isfinite().all()) for weight in weights.values())
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shard_model", [False, True], ids=["copies", "shards"])
 def test_the_rank_with_the_sentence_names_it_and_all_leave_it_out(
     shard_model: bool, poisoned: Poisoned, make_config: Any, tmp_path: Path
@@ -166,6 +168,7 @@ def events_of(run: Path, name: str) -> list[dict[str, Any]]:
     return [event for event in Run(run).events() if event["event"] == name]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("saved", [4, 50], ids=["to a checkpoint", "to the beginning"])
 def test_training_goes_back_with_half_the_rate(
     saved: int,
@@ -230,6 +233,7 @@ def undisturbed(
         return train(config, data=corpus.folder, run=run), run
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("update", "returns"), [(3, 0), (10, 0), (6, 1), (9, 1), (6, 2), (14, 2)])
 def test_a_crashed_run_goes_back_as_often_as_an_undisturbed_one(
     update: int,
@@ -261,6 +265,7 @@ def test_a_crashed_run_goes_back_as_often_as_an_undisturbed_one(
     assert logs[0] == logs[1]
 
 
+@pytest.mark.thorough
 def test_the_fourth_time_training_ends_and_says_where(
     poisoned: Poisoned, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,6 +303,7 @@ class Exploding(TrainingEvents):
         self.returns.append(event)
 
 
+@pytest.mark.thorough
 def test_a_rate_chosen_by_hand_may_be_halved_three_times_again(
     corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,6 +320,7 @@ def test_a_rate_chosen_by_hand_may_be_halved_three_times_again(
     assert (result.update, result.returns) == (16, 2)
 
 
+@pytest.mark.thorough
 def test_several_processes_go_back_together(
     corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,6 +356,7 @@ def test_several_processes_go_back_together(
     assert [each["ranks"] for each in events_of(tmp_path / "run", "skip")] == [[1]] * 10
 
 
+@pytest.mark.thorough
 def test_what_is_read_one_update_later_ends_the_same(
     poisoned: Poisoned, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,6 +144,7 @@ def test_a_measurement_leaves_no_trace(
     assert not trainer.optimiser.state
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("content", ["", "[]", '{"key": 1, "largest": 7}', "\0"])
 def test_a_damaged_cache_is_measured_again(
     content: str, corpus: PreparedCorpus, make_config: Any, events: Watched, tmp_path: Path

@@ -49,6 +49,7 @@ def make_model(system: str) -> TranslationModel:
     return build_model(config_class(system=system, **sizes), 40, 40).to(META).train()
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("uses_kernels", [False, True], ids=["plain", "as on a GPU"])
 @pytest.mark.parametrize("recompute", ["none", "hidden", "layer"])
 @pytest.mark.parametrize("system", SYSTEMS)

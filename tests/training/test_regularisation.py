@@ -122,6 +122,7 @@ def test_cutoff_without_r_drop_is_refused(make_config: Any) -> None:
         make_config(cutoff=0.05)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "options",
     [

@@ -182,6 +182,7 @@ def die_in_call(number: int, owner: Any, name: str) -> None:
     setattr(owner, name, call)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("number", "owner", "name"),
     [

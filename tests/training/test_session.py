@@ -160,6 +160,7 @@ def test_settings_that_make_another_run_are_refused(
     assert error.hint is not None and "--restart" in error.hint
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("metric", ["valid-bleu", "valid-chrf", "valid-loss"])
 @pytest.mark.parametrize("key", ["validate_sentences", "validate_beam"])
 def test_translations_that_are_compared_stay_those_of_the_same_sentences(
@@ -267,6 +268,7 @@ def damage_file(path: Path, damage: str) -> None:
         path.write_bytes(DAMAGES[damage](path.read_bytes()))
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("name", "damage", "is_sealed"),
     [
@@ -508,6 +510,7 @@ def test_search_options_that_cannot_be_used_are_refused_before_training(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("backend", ["MKL", "oneDNN"])
 @pytest.mark.parametrize("key", ["matmul_backend", "products"])  # the old name of the key
 def test_a_run_continues_with_the_matmul_backend_it_began_with(

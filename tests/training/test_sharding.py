@@ -46,6 +46,7 @@ def exact(make_config: Any) -> MakeExact:
     return make
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "settings",
     [
@@ -69,6 +70,7 @@ def test_shards_learn_what_one_process_learns(
     assert measured[0]["bleu"] == measured[1]["bleu"]
 
 
+@pytest.mark.thorough
 def test_a_run_continues_with_and_without_shards(
     exact: MakeExact, corpus: PreparedCorpus, tmp_path: Path
 ) -> None:
@@ -80,6 +82,7 @@ def test_a_run_continues_with_and_without_shards(
     assert difference(tmp_path / "alone", run) < 1e-6
 
 
+@pytest.mark.thorough
 def test_a_resumed_group_ends_with_the_same_bytes(
     make_config: Any, corpus: PreparedCorpus, tmp_path: Path
 ) -> None:
@@ -89,6 +92,7 @@ def test_a_resumed_group_ends_with_the_same_bytes(
     assert have_the_same_bytes(tmp_path / "whole", tmp_path / "resumed")
 
 
+@pytest.mark.thorough
 def test_ranks_without_sentences_of_their_own_add_nothing(
     exact: MakeExact, corpus: PreparedCorpus, tmp_path: Path
 ) -> None:
@@ -140,6 +144,7 @@ def test_memory_that_runs_out_is_explained(
     assert "with --shard-model no micro-batch is halved" in fault
 
 
+@pytest.mark.thorough
 def test_a_lost_rank_is_named_and_the_last_checkpoint_stays(
     make_config: Any, corpus: PreparedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,7 @@ def trace(model: TranslationModel, poisoned: Sequence[int], **settings: Any) -> 
     return tracer.trace(attempt_of(pairs, *parts))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_sentence_and_the_layer_are_named(system: str) -> None:
     model = make_model(system)

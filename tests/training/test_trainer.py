@@ -86,6 +86,7 @@ def undisturbed(
     return run
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("system", "crash_at"), [("transformer", 1), ("transformer", 14), ("reformer-fast", 7)]
 )
@@ -109,6 +110,7 @@ def test_a_crashed_run_continues_as_if_nothing_had_happened(
     assert Run(broken).pointers() == Run(whole).pointers()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("calls", [3, 11, 12, 13])  # while training, and while validating
 @pytest.mark.usefixtures("frequent_log")
 def test_a_stopped_run_continues_as_if_nothing_had_happened(
@@ -342,6 +344,7 @@ class Spoil(TrainingEvents):
                 parameter.data.fill_(self.value)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("system", "at", "value"),  # in an update, before a validation
     [

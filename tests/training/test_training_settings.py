@@ -78,6 +78,7 @@ def test_the_loss_of_sentences_is_the_mean_of_their_sums(
         torch.testing.assert_close(sentence, token * tokens / sentences)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "settings",
     [

@@ -121,6 +121,7 @@ def _browse(
     return seen, done.stderr
 
 
+@pytest.mark.thorough
 def test_the_explorer_answers_to_a_hover_without_errors_however_wide_the_window(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,6 +239,7 @@ def hostile(study: Study, tmp_path: Path) -> Study:
     return load_study(study.runs, "test", ON_CPU, hypotheses=hypotheses)
 
 
+@pytest.mark.thorough
 def test_no_word_script_or_name_widens_the_page_or_hides_a_number(
     hostile: Study, tmp_path: Path
 ) -> None:

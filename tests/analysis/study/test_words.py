@@ -65,6 +65,7 @@ def pair(corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path) -> Callable[...,
     return make
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "options",
     [

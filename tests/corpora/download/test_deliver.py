@@ -366,6 +366,7 @@ def test_both_sides_come_from_one_folder_where_possible(tmp_path: Path, download
     ]  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_processes_that_prepare_one_corpus_at_once_share_its_files(
     tar: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: Any
 ) -> None:

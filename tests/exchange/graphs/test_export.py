@@ -60,6 +60,7 @@ def make(make_run: MakeRun, system: str, sizes: dict[str, Any]) -> Run:
     return Run.open(make_run(system, config=config))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("system", TRACED)
 def test_graphs_translate_as_the_model(make_run: MakeRun, system: str) -> None:
     run = make(make_run, system, TRACED[system])
@@ -178,6 +179,7 @@ def test_the_example_reads_words_as_the_pipeline_does(
     assert given == Translator.load([run], choices).translate(["Hund", "HUND Hundehund"])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "codes", [None, "#version: 0.2\na b</w>\n", "#version: 0.1\na b\nab </w>\n", "a b\nab </w>\n"]
 )
@@ -223,6 +225,7 @@ def test_the_example_ends_quietly_when_its_reader_has_quit(make_run: MakeRun) ->
     assert (outcome.returncode, outcome.stderr) == (0, b"")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 def test_the_example_reads_and_writes_utf8_whatever_the_encoding_of_the_system(
     encoding: str, make_run: MakeRun

@@ -192,6 +192,7 @@ def test_a_cpu_is_left_to_the_other_ways() -> None:
     assert not is_supported(torch.randn(3), length=25, head_width=64)
 
 
+@pytest.mark.thorough
 def test_importing_the_models_does_not_import_triton() -> None:
     modules = "jtrans.models.reformer, jtrans.nn.gpu.operator"
     code = f"import sys, {modules}; print('triton' in sys.modules)"

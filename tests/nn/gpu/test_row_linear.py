@@ -42,6 +42,7 @@ def check(interpreter: Interpret, *arguments: Any, **options: Any) -> Tensor:
     return ours
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("eps", [None, EPS])
 @pytest.mark.parametrize("has_relu", [False, True])
@@ -58,6 +59,7 @@ def test_all_that_surrounds_a_product_is_computed(
     assert ours.dtype == (residual.dtype if has_residual else dtype)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("rows", [1, 16, 17, 64, 65, 513])
 @pytest.mark.parametrize(("width", "columns"), [(16, 16), (24, 7), (256, 64), (300, 33)])
 def test_sizes_need_not_fit_the_tiles(
@@ -67,6 +69,7 @@ def test_sizes_need_not_fit_the_tiles(
         check(interpreter, *inputs(rows, width, columns, torch.float32), eps, False)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("sizes", [(16, 16, 16, 4), (32, 64, 32, 4), (64, 16, 128, 8)])
 def test_tiles_do_not_change_the_result(
     interpreter: Interpret, sizes: tuple[int, int, int, int]
@@ -122,6 +125,7 @@ def test_few_rows_are_fused_where_launches_count(monkeypatch: pytest.MonkeyPatch
         torch.testing.assert_close(linear.add_to(residual, x), residual + expected)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif("TRITON_INTERPRET" in os.environ, reason="nothing is compiled by it")
 @pytest.mark.parametrize("types", ["bf16", pytest.param("fp32", marks=pytest.mark.slow)])
 def test_the_kernel_compiles_for_hopper(

@@ -89,16 +89,19 @@ def check(interpreter: Interpret, qkv: Tensor, bias: Tensor | None, **changes: A
         assert distance < TOLERANCE[qkv.dtype]  # false for nan
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_target_attention_of_any_length_is_exact(interpreter: Interpret, length: int) -> None:
     check(interpreter, view(length, 1, torch.float32), None, causal=True)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_source_attention_of_any_length_is_exact(interpreter: Interpret, length: int) -> None:
     check(interpreter, view(length, 2, torch.float32), key_bias(length))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("length", [9, 25, 49, 100])
 @pytest.mark.parametrize("axis", [1, 2])
 @pytest.mark.parametrize("shares_mask", [True, False])
@@ -109,6 +112,7 @@ def test_the_mask_is_that_of_the_other_devices_both_ways(
     check(interpreter, qkv, None, causal=axis == 1, rate=0.3, shares_mask=shares_mask)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("length", [7, 30, 60, 120])
 def test_bfloat16_stays_within_its_rounding(interpreter: Interpret, length: int) -> None:
     check(interpreter, view(length, 1, torch.bfloat16), None, causal=True, rate=0.1)
@@ -128,6 +132,7 @@ def test_queries_may_be_scaled_already(interpreter: Interpret) -> None:
     torch.testing.assert_close(ours, by_matmul.forward(qkv, Weighting()))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("tile", [(16, 1, 1), (16, 2, 1), (16, 4, 1), (32, 2, 1)])
 def test_a_program_may_do_several_lines(interpreter: Interpret, tile: tuple[int, ...]) -> None:
     qkv = view(13, 2, torch.float32, lines=5)  # ten lines: the last program has too few

@@ -46,6 +46,7 @@ def check(interpreter: Interpret, *tensors: Tensor) -> None:
     assert torch.equal(held.double().nan_to_num(), exact)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("used", [0, 1, 5, 63, 64, 65, 120])
 @pytest.mark.parametrize("lines", [1, 3])
 def test_every_hypothesis_reads_its_own_slots(
