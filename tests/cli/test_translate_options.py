@@ -7,6 +7,7 @@ import errno
 import functools
 import json
 import os
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from plugins.command_line import SOURCE, Jtrans
 from plugins.random_runs import MakeRun, RunOn
 
 from jtrans.cli.translate.options import ProcessOptions
+from jtrans.cli.translate.output import is_ordinary
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding import parallel
 from jtrans.decoding.comparison import Comparison
@@ -441,6 +443,16 @@ def test_a_link_stays_one(jtrans: Jtrans, make_run: MakeRun, source: Path, tmp_p
     with exclusive(tmp_path / "file.lock.json", JtransError):
         result = jtrans("translate", run, "-i", source, "-o", "link")
     assert result.code == 2 and "file is being written by process" in result.err
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="no files in memory")
+def test_a_link_to_a_file_in_memory_is_no_stream() -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        link = Path(name) / "link"
+        link.symlink_to("file")
+        assert is_ordinary(str(link))
+    for stream in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+        assert not is_ordinary(stream)
 
 
 def test_alignments_into_a_folder_are_refused_before_the_work(

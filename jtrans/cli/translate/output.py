@@ -14,6 +14,7 @@ from jtrans.files import disk_errors, whole_file
 from jtrans.locks import exclusive
 
 MOST_LINKS = 40  # in a row, as on Linux
+STREAMS = (Path("/dev"), Path("/dev/fd"))  # whose links lead to streams; in /dev/shm are files
 
 
 @contextlib.contextmanager
@@ -68,7 +69,7 @@ def is_ordinary(name: str) -> bool:
     for _ in range(MOST_LINKS):
         if not path.is_symlink():
             break
-        if path.absolute().is_relative_to("/dev") or path.absolute().is_relative_to("/proc"):
+        if path.absolute().parent in STREAMS or path.absolute().is_relative_to("/proc"):
             return False
         path = path.parent / path.readlink()
     return path.is_file() or not path.exists()
