@@ -7,8 +7,10 @@ import json
 import pytest
 import torch
 from plugins.command_line import Jtrans
+from torch.distributed.elastic.rendezvous import RendezvousConnectionError
 
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.training.distributed import launch
 
 TRAIN = ("train", "demo/transformer", "--data", "data", "--json")
 
@@ -49,3 +51,15 @@ def test_another_number_of_processes_than_started(
         monkeypatch.setenv(name, value)
     result = jtrans(*TRAIN, "--processes", "2")
     assert (result.code, json.loads(result.out)["error"]["kind"]) == (2, "distributed.world-size")
+
+
+def test_processes_that_cannot_reach_each_other(
+    jtrans: Jtrans, corpus: PreparedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(*arguments: object) -> None:
+        raise RendezvousConnectionError("The connection to the C10d store has failed.")
+
+    monkeypatch.setattr(launch, "elastic_launch", lambda *arguments: unreachable)
+    result = jtrans("train", "demo/transformer", "--data", corpus.folder, "--processes", "2")
+    assert result.code == 1 and "cannot reach each other" in result.err
+    assert "loopback" in result.err and "bug" not in result.err

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from jtrans.errors import WorkError
@@ -107,6 +108,12 @@ class _Agent(threading.Thread):
                 f"{name} {_how(failure.exitcode)}",
                 hint="the same command continues from the last checkpoint",
                 kind="distributed.lost",
+            )
+        except RendezvousError:
+            self.fault = WorkError(
+                "the processes cannot reach each other at localhost",
+                hint="it must be this machine, with its loopback interface up (ip link set lo up)",
+                kind="distributed.network",
             )
         except Exception as error:
             self.fault = error
