@@ -25,13 +25,15 @@ Result = TypeVar("Result")
 
 # Jobs submitted ahead for each worker, so that none is idle and few jobs are in memory.
 AHEAD = 2
+NO_SEMAPHORES = "processes cannot share semaphores in /dev/shm"
 
 
-def default_workers() -> int:
-    """Return the number of processors, or 1 where processes cannot share semaphores."""
+def default_workers(warn: Callable[[str], None]) -> int:
+    """Return the number of processors, or 1, with a warning, where semaphores cannot be shared."""
     try:
         multiprocessing.Lock()
-    except OSError:  # a sandbox or a container without a writable /dev/shm
+    except OSError as error:  # a sandbox or a container without a writable /dev/shm
+        warn(f"{NO_SEMAPHORES}, {error.strerror}: a single process does the work")
         return 1
     return available_cpus()
 
@@ -66,13 +68,14 @@ def run_jobs(
     inherited = "fork" if sys.platform == "linux" else None
     context = multiprocessing.get_context("spawn" if begins_anew else inherited)
     try:
-        numbers, is_unwanted = context.SimpleQueue(), context.Event()
+        is_unwanted = context.Event()
     except OSError as error:
         raise WorkError(
-            f"processes cannot share semaphores on this machine: {error.strerror} (/dev/shm)",
+            f"{NO_SEMAPHORES}, {error.strerror}",
             hint="use a single process: --workers 1, or --gpus 1",
             kind="work.semaphores",
         ) from error
+    numbers = context.SimpleQueue()
     for number in range(workers):
         numbers.put(number)
     pool = ProcessPoolExecutor(

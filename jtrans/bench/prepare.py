@@ -75,7 +75,7 @@ def measure_prepare(
         import resource
     except ImportError as error:  # Windows
         raise ConfigError("memory cannot be measured on this system") from error
-    workers = workers or default_workers()
+    workers = workers or default_workers(progress.warn)
     measured = PrepareMeasurement(sum(len(text) for text in corpus.splits.values()), workers)
     last = [time.monotonic(), _cpu_seconds()]
 

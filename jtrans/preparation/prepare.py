@@ -76,7 +76,8 @@ def prepare(
         if work.is_continued:
             progress.say("Continuing", f"the work begun in {work.folder}")
         if not work.result.exists():
-            preparation = Preparation(request, work.folder, workers or default_workers(), progress)
+            workers = workers or default_workers(progress.warn)
+            preparation = Preparation(request, work.folder, workers, progress)
             run_steps(preparation, work.result, describe_provenance(corpus, command))
         work.publish()
     progress.say("Written", str(folder))
