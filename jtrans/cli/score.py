@@ -38,7 +38,7 @@ _SEARCH = ("beam", "length_penalty", "length_penalty_form", "max_length", "batch
 _MODEL = ("checkpoint", "device", "precision")
 UNUSED = {
     "on the scores of runs": _TEXT,
-    "with --force": (*_TEXT, *_SEARCH, "split", "metric", "data", "lowercase"),
+    "with --force": (*_TEXT, *_SEARCH, "split", "metric", "data", "lowercase", "latex"),
     "with --hyp and --ref": (*_SEARCH, *_MODEL, "split", "data"),
 }
 
@@ -70,6 +70,7 @@ class ScoreOptions:
     lowercase: bool | None = flag(
         "--lowercase/--cased", "Compare without case.", shown="the run's case; files: cased"
     )
+    latex: bool = flag("--latex", "Print the table for a paper, in LaTeX.")
     force: str | None = option(
         "Print the run's log-probability of these translations, line by line; of JSON lines of "
         "jtrans translate, of all translations by their tokens.",
@@ -157,7 +158,7 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
 
     jtrans score runs/base runs/fast
 
-    jtrans score --hyp a.en b.en --ref test.en
+    jtrans score --hyp a.en b.en --ref test.en --latex
 
     jtrans score @last --force a.en --src test.de --json
     """
@@ -165,8 +166,10 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
 
     options.check()
     options.refuse_unused(decoding)
+    if as_json and options.latex:
+        raise usage_error("--json and --latex exclude each other", "leave one of them out")
     if options.hyp:
-        _show(_score_files(options), as_json)
+        _show(_score_files(options), options, as_json)
         return
     opened = [find_run(name) for name in options.runs or []]
     choices = decoding.choices()
@@ -177,7 +180,7 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
 
     metrics, data, lowercase = options.metrics(METRICS), options.data, options.lowercase
     report = report_on_runs(opened, options.split, metrics, choices, data=data, lowercase=lowercase)
-    _show(report, as_json)
+    _show(report, options, as_json)
 
 
 def _score_files(options: ScoreOptions) -> ScoreReport:
@@ -223,11 +226,13 @@ def _split(lines: Sequence[str]) -> list[list[str]]:
     return [[word.decode() for word in line.encode().split()] for line in lines]
 
 
-def _show(report: ScoreReport, as_json: bool) -> None:
+def _show(report: ScoreReport, options: ScoreOptions, as_json: bool) -> None:
     for warning in report.warnings:
         console.warn(warning)
     if as_json:
         console.print_json(report.to_json())
+    elif options.latex:
+        report.print_latex()
     else:
         report.print()
     for band in report.bands:

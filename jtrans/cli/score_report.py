@@ -1,8 +1,8 @@
-"""The output of scores: a table with sentences below it, or one JSON object."""
+"""The output of scores: a table with sentences below it, for LaTeX too, or one JSON object."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ RUN_COLUMNS = {
     "tokens_per_second": "tokens/s",
 }
 TAG_COLUMNS = {"pos_accuracy": "POS accuracy", "entity_f1": "entity F1"}  # the same, in per cent
+RIGHT = (*RUN_COLUMNS.values(), *TAG_COLUMNS.values())  # right-aligned
 
 
 @dataclass(frozen=True)
@@ -106,41 +107,51 @@ class ScoreReport:
 
     def print(self) -> None:
         """Print the table, then its interpretation in sentences."""
-        evaluation = self.evaluation
+        columns, rows = self._table()
+        console.print_table(columns, rows, right=RIGHT)
+        for sentence in self._sentences():
+            print(sentence)
+
+    def print_latex(self) -> None:
+        """Print the table for LaTeX, and its interpretation as comments."""
+        from jtrans.analysis.output.latex import latex_table
+
+        print(latex_table(*self._table(), right=RIGHT, notes=self._sentences()), end="")
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        """Return headings and rows."""
         known = [
             name
             for name in (*RUN_COLUMNS, *TAG_COLUMNS)
             if any(details.get(name) is not None for details in self.details)
         ]
-        console.print_table(
-            [
-                "system",
-                *(TITLES[name] for name in evaluation.metrics),
-                *({**RUN_COLUMNS, **TAG_COLUMNS}[name] for name in known),
-            ],
-            [row for index in range(len(evaluation.groups)) for row in self._rows(index, known)],
-            right=[*RUN_COLUMNS.values(), *TAG_COLUMNS.values()],
-        )
+        titles = [TITLES[name] for name in self.evaluation.metrics]
+        columns = ["system", *titles, *({**RUN_COLUMNS, **TAG_COLUMNS}[name] for name in known)]
+        numbers = range(len(self.evaluation.groups))
+        return columns, [row for index in numbers for row in self._rows(index, known)]
+
+    def _sentences(self) -> Iterator[str]:
+        """Interpret the table."""
+        evaluation = self.evaluation
         if any(pair.mark for pair in evaluation.paired):
-            print(LEGEND.format(baseline=evaluation.groups[0].name))
+            yield LEGEND.format(baseline=evaluation.groups[0].name)
         for pair in evaluation.paired:
             if pair.metric == evaluation.paired[0].metric:  # marks tell of the others
-                print(pair.describe())
+                yield pair.describe()
         for group in self._seed_groups:
-            print(self._group_sentence(group))
+            yield self._group_sentence(group)
         if self._seed_groups:
             items = "checkpoints" if self.is_window else "seeds"
-            print(f"± in the table: 95 % interval over sentences; of a mean, also over its {items}")
+            yield f"± in the table: 95 % interval over sentences; of a mean, also over its {items}"
         if self.details and evaluation.paired and not self._seed_groups:
-            print("one run of each system: nothing is known of other seeds")
+            yield "one run of each system: nothing is known of other seeds"
         if MULTI_BLEU in evaluation.metrics:
             number = f", {evaluation.references} references" if evaluation.references > 1 else ""
-            print(
+            yield (
                 f"multi-bleu: tokenised BLEU on each system's own words{number}; "
                 "only for comparison with papers"
             )
-        for signature in evaluation.signatures:
-            print(signature)
+        yield from evaluation.signatures
 
     @property
     def _seed_groups(self) -> list[SeedGroup]:

@@ -63,7 +63,8 @@ class PairedResult(SeedTest):
                 f"{self.difference:+.1f} {test}"
             )
         word = "better" if self.is_better else "worse"
-        difference = f"{abs(self.difference):.1f} {self.metric}"
+        size = f"{abs(self.difference):.1f}"
+        difference = f"{'less than 0.05' if size == '0.0' else size} {self.metric}"
         return f"{self.system} is {word} than {self.baseline} by {difference} {test}"
 
     def _test(self) -> str:

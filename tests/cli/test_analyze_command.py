@@ -58,7 +58,7 @@ def test_figures_are_printed_and_written_to_the_first_run(
     assert "nan" not in result.out.lower()
     assert result.err.splitlines()[-1].startswith("Next: jtrans analyze ")
     written = sorted(path.name for path in (runs[0] / "reports").iterdir())
-    endings = ("csv", "json", "png", "svg")
+    endings = ("csv", "json", "pdf", "png", "svg", "tex")
     assert written == sorted(f"test.{name}.{end}" for name in FIGURES[analysis] for end in endings)
 
 
@@ -114,7 +114,7 @@ def test_weights_of_layers_are_shown_where_a_system_learns_them(
     assert [system["name"] for system in content["systems"]] == ["one", "two"]
     assert [item["type"] for item in content["results"]] == ["table", *["heatmap"] * 4]
     assert content["results"][1]["shares"][1] == [0.0, 1.0, None]
-    assert len(content["files"]) == 2 + 4 * 4 and all(map(os.path.exists, content["files"]))
+    assert len(content["files"]) == 3 + 4 * 6 and all(map(os.path.exists, content["files"]))
     report = jtrans("analyze", "report", runs[0])
     assert report.code == 0, report.err
     page = (runs[0] / "reports/report.html").read_text(encoding="utf-8")

@@ -32,7 +32,7 @@ def test_attention_of_a_typed_sentence_is_drawn_and_printed(
     folder = runs[1] / "reports"
     names = {path.name for path in folder.iterdir()}
     for kind in ("joint-source", "joint-target", "reduction"):
-        for ending in ("svg", "png", "csv"):
+        for ending in ("svg", "pdf", "png", "csv"):
             assert f"attention.hund-katze.{kind}.{ending}" in names
     assert 'id="attention-data"' in (folder / "attention.html").read_text(encoding="utf-8")
 

@@ -76,7 +76,9 @@ def test_labels_are_analysed_and_written(jtrans: Jtrans, tagging_run: Path) -> N
     names.append("ner-tagging")
     written = {path.name for path in (tagging_run / "reports").iterdir()}
     for name in names:
-        assert {f"test.labels-{name}.{end}" for end in ("csv", "json", "png", "svg")} <= written
+        assert {
+            f"test.labels-{name}.{end}" for end in ("csv", "json", "pdf", "png", "svg", "tex")
+        } <= written
     assert "test.labels-tagging.csv" in written
     content = json.loads(jtrans("analyze", "labels", tagging_run, "--json").out)
     assert [item["name"] for item in content["results"]] == [

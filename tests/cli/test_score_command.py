@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import statistics
@@ -344,6 +345,20 @@ def test_files_are_scored_and_compared(jtrans: Jtrans, files: Path, hyp: list[st
     assert not any(pair["is_better"] for pair in report["paired"])
 
 
+def test_the_table_for_latex_has_the_same_numbers_and_the_sentences_as_comments(
+    jtrans: Jtrans, files: Path
+) -> None:
+    command = ["score", "--hyp", "good.en", "bad.en", "--ref", "ref.en"]
+    lines = jtrans(*command).out.splitlines()
+    latex = jtrans(*command, "--latex").out.splitlines()
+    rows = [line.removesuffix(r" \\").split(" & ") for line in latex if line.endswith(r"\\")]
+    shown = [re.split("  +", line) for line in lines[:3]]
+    assert [[cell.replace(r"$\pm$", "±") for cell in row] for row in rows] == shown
+    assert [line.removeprefix("% ") for line in latex if line.startswith("% ")][1:] == lines[3:]
+    both = jtrans(*command, "--latex", "--json")
+    assert both.code == 2 and "--json and --latex exclude each other" in both.out
+
+
 def test_case_matters_for_files_unless_told(jtrans: Jtrans, files: Path) -> None:
     options = ("score", "--hyp", "good.en", "--ref", "ref.en", "--json")
     [cased] = json.loads(jtrans(*options).out)["systems"]
@@ -454,6 +469,7 @@ OF_FILES = ["--hyp", "good.en", "--ref", "ref.en"]
         ([*FORCED, "--cased"], "--lowercase/--cased has no effect with --force"),
         ([*OF_FILES, "--checkpoint", "last"], "--checkpoint has no effect with --hyp and --ref"),
         ([*OF_FILES, "--split", "valid"], "--split has no effect with --hyp and --ref"),
+        ([*FORCED, "--latex"], "--latex has no effect with --force"),
         (["run", "--as-is"], "--as-is has no effect on the scores of runs"),
     ],
 )

@@ -58,6 +58,14 @@ def test_identical_systems_do_not_differ() -> None:
         assert (result.difference, result.p_value, result.is_better) == (0, 1, False)
 
 
+def test_a_significant_difference_that_rounds_to_nothing_is_given_a_bound() -> None:
+    (result,) = compare(("perfect", REFERENCE), ("poor", POOR), metrics=["bleu"])
+    assert (
+        "worse than perfect by less than 0.05 BLEU" in replace(result, difference=-0.049).describe()
+    )
+    assert "worse than perfect by 0.1 BLEU" in replace(result, difference=-0.051).describe()
+
+
 def test_differences_are_those_of_the_scores() -> None:
     first, other = (
         sacrebleu_scores(lines, [REFERENCE], target_language="en") for lines in (POOR, LUCKY)

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from jtrans.analysis.output.plots import FORMATS
+
 
 def _placeholders(item: Any, stem: Path, *_: Any) -> list[Path]:
-    paths = [stem.with_name(f"{stem.name}.{ending}") for ending in ("svg", "png")]
+    paths = [stem.with_name(f"{stem.name}.{ending}") for ending in FORMATS]
     for path in paths:
         path.write_bytes(b"<svg></svg>")
     return paths

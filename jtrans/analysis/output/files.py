@@ -1,4 +1,4 @@
-"""The files of the analyses: CSV and JSON, SVG and PNG, word alignments."""
+"""The files of the analyses: numbers, pictures, word alignments."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from jtrans.analysis.attention.layer_alignments import LayerAlignment
 from jtrans.analysis.attention.pairs import ExplainedPair
 from jtrans.analysis.figures.results import Figure, Heatmap, Table, as_json, as_table
 from jtrans.analysis.output.heatmaps import draw_view
-from jtrans.analysis.output.plots import draw
-from jtrans.analysis.output.tables import to_csv, weights_csv
+from jtrans.analysis.output.latex import latex_table
+from jtrans.analysis.output.plots import FORMATS, draw
+from jtrans.analysis.output.tables import numeric_columns, shown_table, to_csv, weights_csv
 from jtrans.analysis.output.weight_maps import draw_weights
 from jtrans.errors import JtransError
 from jtrans.evaluation.names import file_names
@@ -20,6 +21,7 @@ from jtrans.progress import Progress
 from jtrans.text.alignments import to_pharaoh
 
 STEM_LETTERS = 40
+NUMBERS = ("csv", "tex", "json")  # the endings of files with the numbers of an item
 
 
 def write_results(items: Sequence[Figure | Table], folder: Path, *, prefix: str = "") -> list[Path]:
@@ -28,9 +30,11 @@ def write_results(items: Sequence[Figure | Table], folder: Path, *, prefix: str 
     for item in items:
         stem = folder / f"{prefix}{item.name}"
         table = as_table(item) if isinstance(item, Figure) else item
-        files += [_with(stem, "csv"), _with(stem, "json")]
-        write_text(files[-2], to_csv(table))
-        write_json(files[-1], as_json(item))
+        paths = [_with(stem, ending) for ending in NUMBERS]
+        write_text(paths[0], to_csv(table))
+        write_text(paths[1], _latex(item))
+        write_json(paths[2], as_json(item))
+        files += paths
         if isinstance(item, Figure):
             files += draw(item, stem)
         elif isinstance(item, Heatmap):
@@ -41,12 +45,12 @@ def write_results(items: Sequence[Figure | Table], folder: Path, *, prefix: str 
 def is_written(item: Figure | Table, folder: Path, *, prefix: str = "") -> bool:
     """Return whether all files exist with exactly these numbers: they need not be drawn again."""
     is_drawn = isinstance(item, Figure | Heatmap)
-    endings = ("csv", "json", "svg", "png") if is_drawn else ("csv", "json")
+    endings = (*NUMBERS, *FORMATS) if is_drawn else NUMBERS
     paths = [_with(folder / f"{prefix}{item.name}", ending) for ending in endings]
     if not all(path.is_file() for path in paths):
         return False
     try:
-        return bool(read_json(paths[1]) == as_json(item))
+        return bool(read_json(paths[NUMBERS.index("json")]) == as_json(item))
     except JtransError:
         return False  # damaged: must be written again
 
@@ -79,6 +83,12 @@ def write_pair(pair: ExplainedPair, folder: Path, split: str, progress: Progress
     files.append(folder / f"attention.{name}.json")
     write_json(files[-1], pair.to_json())
     return files
+
+
+def _latex(item: Figure | Table) -> str:
+    columns, rows = shown_table(item)
+    right = [name for name, number in zip(columns, numeric_columns(item), strict=True) if number]
+    return latex_table(columns, rows, right=right, notes=filter(None, [item.title, item.note]))
 
 
 def _slug(text: str) -> str:

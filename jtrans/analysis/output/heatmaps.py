@@ -1,4 +1,4 @@
-"""Attention matrices as pictures, with matplotlib: SVG with text as text, and PNG."""
+"""Attention matrices as pictures, with matplotlib; in SVG text stays text."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MOST_LETTERS = 30  # longer labels are cut
 
 
 def draw_view(view: View, stem: Path, progress: Progress) -> list[Path]:
-    """Draw the matrices of a view side by side, as SVG and PNG; return the files."""
+    """Draw the matrices of a view side by side; return the files."""
     view = _cut(view)
     labels = [label for matrix in view.matrices for label in (*matrix.rows, *matrix.columns)]
     families, missing = fonts_for([*labels, view.title])
     if missing:
         progress.warn(
-            f"no installed font has {missing[:12]}: the PNG shows boxes instead; "
+            f"no installed font has {missing[:12]}: PNG and PDF show boxes instead; "
             "SVG and HTML work where there is a font. On Debian: apt install fonts-noto-cjk"
         )
     with drawing_style({**PLAIN, "svg.fonttype": "none"}, families):

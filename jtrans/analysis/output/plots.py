@@ -1,4 +1,4 @@
-"""Figures as SVG and PNG for print: names beside the lines, and gaps where there is no data."""
+"""Figures for print: names beside the lines, and gaps where there is no data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from jtrans.files import whole_file
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FORMATS = ("svg", "png")
+FORMATS = ("svg", "png", "pdf")
+# without the time of drawing: the same numbers give the same bytes
+METADATA: Any = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 # not as many as colours, or the eighth system would look like the first
 MARKERS = ["o", "s", "^", "D", "v", "P"]
 INK, GREY = "#222222", "#707070"
@@ -56,7 +58,7 @@ LABEL_GAP = 0.075  # least distance of two labels, as a share of the axis
 
 
 def draw(figure: Figure, stem: Path) -> list[Path]:
-    """Draw a figure as SVG and PNG; return the files."""
+    """Draw a figure in every format; return the files."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
@@ -83,11 +85,16 @@ def draw(figure: Figure, stem: Path) -> list[Path]:
 
 def save(canvas: Any, stem: Path, *, dots: int) -> list[Path]:
     """Write a matplotlib figure in every format, the PNG with `dots` per inch; return the files."""
+    from matplotlib.patheffects import Normal
+    from matplotlib.text import Text
+
     paths = [stem.with_name(f"{stem.name}.{ending}") for ending in FORMATS]
     for path, ending in zip(paths, FORMATS, strict=True):
+        if ending == "pdf":  # outlines: any font in any script, and none for a publisher to refuse
+            for text in canvas.findobj(Text):
+                text.set_path_effects([Normal()])
         with whole_file(path) as temporary:
-            metadata = {"Date": None} if ending == "svg" else {}
-            canvas.savefig(temporary, format=ending, dpi=dots, metadata=metadata)
+            canvas.savefig(temporary, format=ending, dpi=dots, metadata=METADATA.get(ending))
     return paths
 
 

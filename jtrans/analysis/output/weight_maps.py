@@ -33,7 +33,7 @@ def labelled(count: int, step: int) -> list[int]:
 
 
 def draw_weights(item: Heatmap, stem: Path) -> list[Path]:
-    """Draw a table of weights as SVG and PNG; return the files."""
+    """Draw a table of weights; return the files."""
     import numpy as np
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.colors import LinearSegmentedColormap

@@ -71,20 +71,20 @@ def test_the_summary_names_the_strongest_layer_of_each_input() -> None:
 def test_several_runs_have_files_of_their_own(tmp_path: Path) -> None:
     items = layer_tables([("a/b", dlcl(2)), ("a-b", dlcl(2))])
     files = write_results(items, tmp_path)
-    assert len(set(files)) == len(files) == 2 + 4 * 4
+    assert len(set(files)) == len(files) == 3 + 4 * 6
     assert all(is_written(item, tmp_path) for item in items)
 
 
 @pytest.mark.parametrize("layers", [1, 60])
 def test_a_table_is_drawn_and_kept_whole(layers: int, tmp_path: Path) -> None:
     encoder, _ = maps(("deep", dlcl(layers)))
-    table, data, *pictures = write_results([encoder], tmp_path)
+    table, _, data, *pictures = write_results([encoder], tmp_path)
     with table.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.reader(stream))
     assert len(rows) == layers + 2 and rows[1][2:] == [""] * layers
     content = json.loads(data.read_text(encoding="utf-8"))
     assert content["type"] == "heatmap" and len(content["shares"]) == layers + 1
-    assert [path.suffix for path in pictures] == [".svg", ".png"]
+    assert [path.suffix for path in pictures] == [".svg", ".png", ".pdf"]
     assert all(path.stat().st_size > 1000 for path in pictures)
     page = weights_svg(encoder)
     assert page.count("<title>") == (layers + 1) * (layers + 2)  # wide and narrow

@@ -22,7 +22,7 @@ def _view(columns: list[str], panels: int = 1) -> View:
 
 
 def test_svg_keeps_text_as_text(tmp_path: Path) -> None:
-    svg, png = draw_view(_view(["我", "图书馆", "</s>"]), tmp_path / "map", Listener())
+    svg, png, _ = draw_view(_view(["我", "图书馆", "</s>"]), tmp_path / "map", Listener())
     text = svg.read_text(encoding="utf-8")
     assert ", sans-serif" in text  # for machines that have none of the families
     assert "我" in text
@@ -32,7 +32,7 @@ def test_svg_keeps_text_as_text(tmp_path: Path) -> None:
 
 
 def test_a_dollar_sign_is_no_mathematics(tmp_path: Path) -> None:
-    svg, _ = draw_view(_view(["$", "5", "$x_1$"]), tmp_path / "map", Listener())
+    svg, *_ = draw_view(_view(["$", "5", "$x_1$"]), tmp_path / "map", Listener())
     assert "$x_1$" in svg.read_text(encoding="utf-8")
 
 
@@ -44,7 +44,7 @@ def test_the_same_weights_give_the_same_file(tmp_path: Path) -> None:
 
 
 def test_many_panels_fit_in_one_picture(tmp_path: Path) -> None:
-    svg, _ = draw_view(_view(["a"], panels=9), tmp_path / "map", Listener())
+    svg, *_ = draw_view(_view(["a"], panels=9), tmp_path / "map", Listener())
     assert svg.read_text(encoding="utf-8").count("layer 1") == 9
 
 
@@ -54,7 +54,7 @@ def test_a_missing_font_is_said_and_the_svg_is_still_right(
     only = {fonts.DEFAULT: fonts.installed_fonts()[fonts.DEFAULT]}
     monkeypatch.setattr(fonts, "installed_fonts", lambda: only)
     listener = Listener()
-    svg, _ = draw_view(_view(["我"]), tmp_path / "map", listener)
+    svg, *_ = draw_view(_view(["我"]), tmp_path / "map", listener)
     assert len(listener.warnings) == 1
     assert "no installed font has 我" in listener.warnings[0]
     assert "我" in svg.read_text(encoding="utf-8")
@@ -71,7 +71,7 @@ def test_characters_of_no_font_are_returned() -> None:
 
 
 def test_a_word_of_ten_thousand_letters_makes_no_giant_picture(tmp_path: Path) -> None:
-    svg, _ = draw_view(_view(["x" * 10_000, "short"]), tmp_path / "map", Listener())
+    svg, *_ = draw_view(_view(["x" * 10_000, "short"]), tmp_path / "map", Listener())
     height, width = re.findall(r'(?:height|width)="([\d.]+)pt"', svg.read_text("utf-8"))[:2]
     assert float(height) < 600
     assert float(width) < 600

@@ -44,14 +44,16 @@ BARS = replace(
 
 
 @pytest.mark.parametrize("figure", [FIGURE, BARS], ids=["line", "bars"])
-def test_a_figure_becomes_svg_and_png(tmp_path: Path, figure: Figure) -> None:
-    svg, png = draw(figure, tmp_path / "a")
+def test_a_figure_becomes_svg_png_and_pdf(tmp_path: Path, figure: Figure) -> None:
+    svg, png, pdf = draw(figure, tmp_path / "a")
     text = svg.read_text(encoding="utf-8")
     assert ElementTree.fromstring(text).tag.endswith("svg")
     for series in figure.series:
         inks = colour(series.index), text_colour(series.index)  # of marks and names
         assert any(ink.lower() in text for ink in inks)
     assert "nan" not in text
+    assert pdf.read_bytes().startswith(b"%PDF")
+    assert b"/BaseFont" not in pdf.read_bytes()  # letters are outlines
     assert png.read_bytes().startswith(b"\x89PNG")
 
 
@@ -69,7 +71,9 @@ def test_names_at_the_ends_of_lines_do_not_lie_on_the_axes(tmp_path: Path, syste
 def test_the_same_figure_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a", "b"):
         draw(FIGURE, tmp_path / name)
-    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    for ending in ("svg", "pdf"):
+        first, second = ((tmp_path / f"{name}.{ending}").read_bytes() for name in "ab")
+        assert first == second
 
 
 def test_a_figure_without_any_data_is_drawn(tmp_path: Path) -> None:
@@ -125,12 +129,15 @@ def test_files_are_written_for_every_item(tmp_path: Path) -> None:
     table = Table("t", "T", ["a"], [["x"]])
     files = write_results([FIGURE, table], tmp_path / "new", prefix="test.")
     names = sorted(path.name for path in files)
-    endings = ["csv", "json", "png", "svg"]
-    expected = [*(f"test.made-up.{e}" for e in endings), "test.t.csv", "test.t.json"]
+    endings = ["csv", "json", "pdf", "png", "svg", "tex"]
+    expected = [f"test.made-up.{ending}" for ending in endings]
+    expected += ["test.t.csv", "test.t.json", "test.t.tex"]
     assert names == expected == sorted(path.name for path in (tmp_path / "new").iterdir())
     header, *_ = csv.reader((tmp_path / "new/test.made-up.csv").read_text("utf-8").splitlines())
     assert header[:5] == ["x", "items", "one", "one low", "one high"]
     assert header[-1] == "two seeds ±"
+    latex = (tmp_path / "new/test.made-up.tex").read_text("utf-8")
+    assert r"0--9 & 1,200 & 0.500 [0.400, 0.600] & 0.500 [0.100, 0.700] $\pm$0.100" in latex
 
 
 @pytest.mark.filterwarnings("error")

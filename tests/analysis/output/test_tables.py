@@ -7,10 +7,10 @@ from jtrans.analysis.output.tables import shown_table, to_csv
 
 
 def test_scores_have_the_digits_of_papers_and_files_all() -> None:
-    columns = ["BLEU baseline", "difference", "share"]
-    table = Table("compare", "title", columns, [[93.9812, -0.859, 0.6667]])
-    assert shown_table(table)[1] == [["94.0", "-0.9", "0.667"]]
-    assert to_csv(table).splitlines()[1] == "93.9812,-0.859,0.6667"
+    columns = ["BLEU baseline", "TER ±", "difference", "share"]
+    table = Table("compare", "title", columns, [[93.9812, 3.738, -0.859, 0.6667]])
+    assert shown_table(table)[1] == [["94.0", "3.7", "-0.9", "0.667"]]
+    assert to_csv(table).splitlines()[1] == "93.9812,3.738,-0.859,0.6667"
 
 
 def test_p_at_the_floor_of_the_resampling_is_a_bound() -> None:

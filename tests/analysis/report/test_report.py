@@ -89,7 +89,12 @@ def test_every_item_is_a_file_too(study: Study, tmp_path: Path) -> None:
     _, data = write_report(study, tmp_path, Silent())
     for section in data.sections:
         for item in section.items:
-            for ending in ("csv", "json", *(["svg", "png"] if isinstance(item, Figure) else [])):
+            for ending in (
+                "csv",
+                "json",
+                "tex",
+                *(["svg", "pdf", "png"] if isinstance(item, Figure) else []),
+            ):
                 assert (tmp_path / f"test.{item.name}.{ending}").stat().st_size > 0
     assert "one" in (tmp_path / "test.scores.csv").read_text(encoding="utf-8")
 
