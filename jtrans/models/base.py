@@ -134,6 +134,13 @@ class TranslationModel(nn.Module, abc.ABC):
             target: decoder input, [B, T].
         """
 
+    def output_weights(self) -> tuple[Tensor, Tensor | None] | None:
+        """Return W, [V, E], and b, [V], of systems whose `project` is ``x W^T + b``.
+
+        On a CPU they are trained by a faster form of their loss.
+        """
+        return None
+
     def layer_weights(self) -> dict[str, Tensor]:
         """Return by stack the learned weights of earlier layers in later ones, [L + 1, L + 1].
 

@@ -337,6 +337,12 @@ class ConvS2S(TranslationModel):
         """Return logits, [..., O] -> [..., V]."""
         return self.output(hidden)  # type: ignore[no-any-return]
 
+    def output_weights(self) -> tuple[Tensor, Tensor | None]:
+        """Return the weights of `project`."""
+        output = self.output
+        weight = output.weight() if isinstance(output, WeightNormLinear) else output.weight
+        return weight, output.bias
+
     @torch.no_grad()
     def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
         """Return the attention of every decoder layer that has one, [B, T, S] each."""

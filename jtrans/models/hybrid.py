@@ -153,6 +153,10 @@ class Hybrid(TranslationModel):
         """Return logits, [..., E] or [..., 2E] -> [..., V]."""
         return self.decoder.project(hidden)
 
+    def output_weights(self) -> tuple[Tensor, Tensor | None]:
+        """Return the weights of `project`."""
+        return self.decoder.output.weight, self.decoder.output.bias
+
     @torch.no_grad()
     def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
         """Return the self-attention of the encoder, if it has any, and that of the decoder."""

@@ -271,6 +271,10 @@ class Pervasive(TranslationModel):
         """Return logits, [..., E] -> [..., V]."""
         return self.output(hidden)  # type: ignore[no-any-return]
 
+    def output_weights(self) -> tuple[Tensor, Tensor | None]:
+        """Return the weights of `project`."""
+        return self.output.weight, self.output.bias
+
     @torch.no_grad()
     def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
         """Return the share of each source position in the aggregation, [B, T, S].

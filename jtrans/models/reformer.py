@@ -179,6 +179,10 @@ class Reformer(TranslationModel):
         """Return logits, [..., E] -> [..., V]."""
         return self.output(hidden)  # type: ignore[no-any-return]
 
+    def output_weights(self) -> tuple[Tensor, Tensor | None]:
+        """Return the weights of `project`."""
+        return self.output.weight, self.output.bias
+
     @torch.no_grad()
     def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
         """Return the weights of the PreNet, both separable attentions and the Reduction."""

@@ -232,6 +232,10 @@ class RnmtPlus(TranslationModel):
         """Return logits, [..., 2E] -> [..., V]."""
         return self.decoder.project(hidden)
 
+    def output_weights(self) -> tuple[Tensor, Tensor | None]:
+        """Return the weights of `project`."""
+        return self.decoder.output.weight, self.decoder.output.bias
+
     @torch.no_grad()
     def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
         """Return the attention of the decoder, [B, H, T, S]."""

@@ -163,6 +163,10 @@ class TransformerDecoding:
         """Return logits, [..., E] -> [..., V]."""
         return self.output(hidden)  # type: ignore[no-any-return]
 
+    def output_weights(self) -> tuple[Tensor, Tensor | None]:
+        """Return the weights of `project`."""
+        return self.output.weight, self.output.bias
+
     @torch.no_grad()
     def explain_decoder(self, target: Tensor, memory: Memory) -> list[AttentionMap]:
         """Return self- and cross-attention of all layers, [B, H, T, T] and [B, H, T, S]."""

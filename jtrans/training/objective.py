@@ -20,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from jtrans.data.batch import Batch
 from jtrans.models.base import Memory, TranslationModel
+from jtrans.nn.cpu.output_loss import output_loss, precise
 
 # Above this many logits (256 MB in float32) the loss is computed in chunks of target tokens whose
 # logits are recomputed in the backward pass: 4,096 tokens x 32,000 words would take three
@@ -45,11 +46,16 @@ class Objective:
             logits: of the target vocabulary, [N, V].
             labels: reference tokens, [N].
         """
-        V = logits.shape[-1]
-        # "others" with eps is "all" with eps V / (V - 1), exactly
-        eps = self.smoothing if self.form == "all" else self.smoothing * V / (V - 1)
-        loss, nll = _SmoothedCrossEntropy.apply(logits, labels, eps)  # type: ignore[no-untyped-call]
+        loss, nll = _SmoothedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+            logits, labels, self.taken(logits.shape[-1])
+        )
         return loss, nll
+
+    def taken(self, vocabulary: int) -> float:
+        """Return the eps with which the form "all" is this loss."""
+        if self.form == "all":
+            return self.smoothing
+        return self.smoothing * vocabulary / (vocabulary - 1)
 
 
 def batch_loss(
@@ -67,6 +73,9 @@ def batch_loss(
         memory = model.encode(batch.source, batch.source_mask)
     hidden = batch.real_targets(model.decode(batch.target_in, memory))  # [N, E]
     labels = batch.real_targets(batch.target_out)  # [N]
+    output = model.output_weights()
+    if output is not None and hidden.device.type == "cpu" and not torch.compiler.is_compiling():
+        return output_loss(hidden, *output, labels, objective.taken(len(output[0])))
 
     def loss(hidden: Tensor, labels: Tensor) -> Tensor:
         return torch.stack(objective(model.project(hidden), labels))
@@ -123,8 +132,3 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         taken = gradient.new_full((1, 1), eps - 1.0).expand(len(labels), 1)
         gradient.scatter_add_(-1, labels[:, None], taken)
         return gradient.mul_(gradients[0]).to(logits.dtype), None, None
-
-
-def precise(tensor: Tensor) -> Tensor:
-    """Return the tensor in at least float32."""
-    return tensor if tensor.dtype == torch.float64 else tensor.float()

@@ -45,6 +45,14 @@ def with_padding(ids: Tensor, count: int) -> Tensor:
     return F.pad(ids, (0, count), value=PAD)
 
 
+def test_the_weights_of_the_output_are_those_of_project(
+    model: TranslationModel, batch: Batch
+) -> None:
+    hidden = model.decode(batch.target_in, model.encode(batch.source, batch.source_mask))
+    weights = model.output_weights()
+    assert weights is None or torch.equal(F.linear(hidden, *weights), model.project(hidden))
+
+
 @pytest.mark.parametrize("changed", [0, 2, 5])
 def test_a_target_token_changes_no_logits_before_it_and_some_after_it(
     model: TranslationModel, batch: Batch, changed: int

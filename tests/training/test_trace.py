@@ -104,6 +104,17 @@ def test_no_module_of_a_healthy_model_seems_at_fault(system: str) -> None:
     assert first.place is None
 
 
+@pytest.mark.parametrize("system", ["transformer", "reformer-fast"])
+def test_the_output_is_named_if_it_is_at_fault(system: str) -> None:
+    model, first = make_model(system), FirstFault()
+    with torch.no_grad():
+        model.get_submodule("output").weight[5] = torch.inf  # type: ignore[operator]
+    with first.watching(model):
+        accumulator(model).accumulate(UpdateLoss(make_pairs([]), 100), [np.arange(SENTENCES)])
+    assert first.place == "output"
+    assert model.output_weights() is not None
+
+
 @pytest.mark.parametrize("settings", [{"r_drop": 5.0}, {"word_dropout": 0.01}])
 def test_several_sentences_are_named_with_every_regulariser(settings: dict[str, float]) -> None:
     model = make_model("transformer")

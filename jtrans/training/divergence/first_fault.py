@@ -29,6 +29,8 @@ class FirstFault:
         compiled = [(each, each.compiled) for each in model.modules() if isinstance(each, Layer)]
         for layer, _ in compiled:
             layer.compiled = None  # compiled code calls no hooks
+        # nor does a loss that is computed from the weights of the output
+        model.__dict__["output_weights"] = lambda: None
         handles = []
         for name, module in model.named_modules():
             if name:
@@ -41,6 +43,7 @@ class FirstFault:
         finally:
             for handle in handles:
                 handle.remove()
+            del model.__dict__["output_weights"]
             for layer, function in compiled:
                 layer.compiled = function
 

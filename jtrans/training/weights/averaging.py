@@ -12,8 +12,8 @@ from torch import Tensor
 
 from jtrans.errors import CheckpointError, ConfigError, JtransError
 from jtrans.files import read_json, write_json
+from jtrans.nn.cpu.output_loss import precise
 from jtrans.runs import WEIGHTS, WINDOW, Checkpoint, Run, damaged
-from jtrans.training.objective import precise
 
 NEWEST = "average"  # the name of an average that a new one may replace
 RECORD = "average.json"
