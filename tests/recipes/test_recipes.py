@@ -24,6 +24,7 @@ DEEP += ["dlcl-pre-30"]
 NAMES += [f"wmt14-en-de/{name}" for name in DEEP]
 NAMES += [f"multi30k-de-en/{name}" for name in ("transformer", "dlcl")]
 NAMES += [f"multi30k-de-en/{name}" for name in ("reformer-base", "reformer-fast")]
+NAMES += ["multi30k-en-de/transformer-tiny"]
 PERVASIVE = ["pervasive", "pervasive-2018-max", "pervasive-2018-attention"]
 NAMES += [f"iwslt14-de-en/{name}" for name in PERVASIVE]
 NAMES += ["ud-en/transformer-pp"]
@@ -87,6 +88,7 @@ SIZES = {
     "iwslt14-de-en/transformer-pp-no-convolution": (DE_EN, 16_734_007),
     "iwslt14-de-en/transformer-pp-plain": (DE_EN, 16_750_391),
     "iwslt14-de-en/transformer-pp-centred": (DE_EN, 16_764_215),
+    "multi30k-en-de/transformer-tiny": ((9736, 9736), 2_571_264),
     "multi30k-de-en/transformer": (MULTI30K, 2_119_168),
     "multi30k-de-en/reformer-base": (MULTI30K, 2_134_016),
     "multi30k-de-en/reformer-fast": (MULTI30K, 2_134_272),
@@ -148,7 +150,7 @@ def test_a_recipe_says_what_it_is_in_its_first_line(name: str) -> None:
     assert re.fullmatch(r"[A-Z].{20,90}\.", description(recipe_text(name)))
 
 
-PUBLISHED = [name for name in NAMES if name.startswith(("iwslt", "nist", "wmt"))]
+PUBLISHED = [name for name in NAMES if name.startswith(("iwslt", "nist", "wmt", "multi30k-en"))]
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
