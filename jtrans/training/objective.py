@@ -5,7 +5,8 @@ Logits are computed for real target positions only, and the loss is one formula 
     loss = logsumexp(l) - (1 - eps) l_r - (eps / V) sum_v l_v          (form "all")
 
 with its gradient, softmax(l) - (1 - eps) [v = r] - eps / V, written out: log-probabilities are not
-stored, and padding costs nothing. Statistics are in at least float32.
+stored, and padding costs nothing. Statistics are in at least float32. On a CPU, where the output is
+linear, `jtrans.nn.cpu.output_loss` computes both in blocks of tokens.
 """
 
 from __future__ import annotations
