@@ -46,6 +46,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "systems_grammar": learning.learned,
     "grid": learning.grid,
     "deep_curves": learning.deep_curves,
+    "output_loss": speed.rates,
     "train": speed.rates,
     "train_zen3": speed.rates,
     "train_zen5": speed.rates,

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import Tensor
 
 from jtrans.bench import train
 from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.models.transformer import Transformer
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from scripts.bench import curves as loss_curves
@@ -22,6 +24,7 @@ from scripts.bench import (
     deep_curves,
     grid,
     interleave,
+    output_loss,
     suite_joint,
     suite_learn,
     suite_scaling,
@@ -303,6 +306,27 @@ def test_recipes_that_start_from_other_runs_come_last() -> None:
 
 
 @pytest.mark.slow
+def test_both_forms_of_the_loss_do_the_same_updates(
+    corpus: PreparedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = tmp_path / "small.toml"
+    recipe.write_text('[model]\nsystem = "transformer"\nwidth = 16\nheads = 2\n', "utf-8")
+    projected: list[str] = []
+    whole = Transformer.project
+    amounts = []
+    for form in output_loss.FORMS:
+
+        def project(model: Transformer, hidden: Tensor, form: str = form) -> Tensor:
+            projected.append(form)
+            return whole(model, hidden)
+
+        monkeypatch.setattr(Transformer, "project", project)
+        task = output_loss.train_recipe(str(recipe), form, data=corpus.folder, precision="fp32")
+        amounts.append(done(task).amounts)
+    assert amounts[0] == amounts[1] and amounts[0]["tokens"] > 0
+    assert set(projected) == {output_loss.FORMS[0]}
+
+
 @pytest.mark.parametrize("recipe", grid.RECIPES)
 def test_the_grids_of_convolution_and_of_attention_are_measured(
     recipe: str, corpus: PreparedCorpus
