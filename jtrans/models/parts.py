@@ -54,7 +54,7 @@ def embedding_tables(
             f"tie = 'all' needs one vocabulary for both sides, "
             f"but the source has {source_vocabulary:,} tokens and the target {target_vocabulary:,}",
             where="model.tie",
-            hint="use model.tie = 'decoder', or prepare the corpus with a joint vocabulary",
+            hint="use model.tie = 'decoder', or prepare the corpus with --vocabulary joint",
         )
     target = token_embedding(target_vocabulary, config.width)
     source = target if config.tie == "all" else token_embedding(source_vocabulary, config.width)

@@ -108,7 +108,7 @@ def test_one_matrix_for_two_vocabularies_is_refused() -> None:
     with pytest.raises(ConfigError, match="20 tokens and the target 24") as caught:
         build_model(TransformerConfig(tie="all"), 20, 24)
     assert caught.value.where == "model.tie"
-    assert "joint vocabulary" in str(caught.value.hint)
+    assert "--vocabulary joint" in str(caught.value.hint)
 
 
 def test_post_norm_states_have_zero_mean_and_unit_variance_at_first(
