@@ -231,3 +231,8 @@ def wait_for(device: torch.device) -> None:
     """Wait until the device has finished all its work, before time is measured."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+def precise(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor in at least float32."""
+    return tensor if tensor.dtype == torch.float64 else tensor.float()

@@ -21,7 +21,8 @@ from torch.utils.checkpoint import checkpoint
 
 from jtrans.data.batch import Batch
 from jtrans.models.base import Memory, TranslationModel
-from jtrans.nn.cpu.output_loss import output_loss, precise
+from jtrans.nn.cpu.output_loss import output_loss
+from jtrans.nn.device import precise
 
 # Above this many logits (256 MB in float32) the loss is computed in chunks of target tokens whose
 # logits are recomputed in the backward pass: 4,096 tokens x 32,000 words would take three

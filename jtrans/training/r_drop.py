@@ -9,7 +9,7 @@ from torch import Tensor
 
 from jtrans.data.batch import Batch
 from jtrans.models.base import Memory, TranslationModel
-from jtrans.nn.cpu.output_loss import precise
+from jtrans.nn.device import precise
 from jtrans.nn.embedding import PADDING
 from jtrans.training.objective import Objective, in_chunks
 

@@ -23,8 +23,6 @@ _CHARACTERS = str.maketrans(
         "…": r"\dots{}",
     }
 )
-
-
 _LIGATURES = re.compile("(?<=[-'`,?!])(?=[-'`,])")  # between characters that may print as one
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from jtrans.nn.cpu import products
 from jtrans.nn.cpu.blocks import product_dtype
+from jtrans.nn.device import precise
 
 LOGITS = 2**22  # of a block, 16 MB
 
@@ -108,8 +109,3 @@ def _replace_by_gradient(scores: Tensor, labels: Tensor, eps: float) -> Tensor:
     scores.scatter_add_(-1, labels, scores.new_full((1, 1), eps - 1.0).expand_as(labels))
     nll, uniform = (normaliser - reference).sum(), (normaliser - mean).sum()
     return torch.stack([(1.0 - eps) * nll + eps * uniform, nll])
-
-
-def precise(tensor: Tensor) -> Tensor:
-    """Return the tensor in at least float32."""
-    return tensor if tensor.dtype == torch.float64 else tensor.float()

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from jtrans.errors import CheckpointError, ConfigError, JtransError
 from jtrans.files import read_json, write_json
-from jtrans.nn.cpu.output_loss import precise
+from jtrans.nn.device import precise
 from jtrans.runs import WEIGHTS, WINDOW, Checkpoint, Run, damaged
 
 NEWEST = "average"  # the name of an average that a new one may replace
