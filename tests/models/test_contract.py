@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from jtrans.data.batch import Batch
 from jtrans.models.base import Memory, TranslationModel
-from jtrans.models.zoo import load_weights
+from jtrans.models.zoo import SYSTEMS, load_weights
 from jtrans.nn.device import autocast
 from jtrans.training.weights.averaging import average_weights
 
@@ -46,11 +46,13 @@ def with_padding(ids: Tensor, count: int) -> Tensor:
 
 
 def test_the_weights_of_the_output_are_those_of_project(
-    model: TranslationModel, batch: Batch
+    model: TranslationModel, case: Case, batch: Batch
 ) -> None:
-    hidden = model.decode(batch.target_in, model.encode(batch.source, batch.source_mask))
     weights = model.output_weights()
-    assert weights is not None  # of all systems here
+    if weights is None:
+        assert case[0] not in SYSTEMS  # all of jtrans have them, of other distributions some
+        pytest.skip("this system leaves the weights of its output out")
+    hidden = model.decode(batch.target_in, model.encode(batch.source, batch.source_mask))
     torch.testing.assert_close(F.linear(hidden, *weights), model.project(hidden), **EXACT)
 
 
