@@ -50,7 +50,7 @@ def test_the_weights_of_the_output_are_those_of_project(
 ) -> None:
     weights = model.output_weights()
     if weights is None:
-        assert case[0] not in SYSTEMS  # all of jtrans have them, of other distributions some
+        assert case[0] not in SYSTEMS  # one of another distribution need not say them
         pytest.skip("this system leaves the weights of its output out")
     hidden = model.decode(batch.target_in, model.encode(batch.source, batch.source_mask))
     torch.testing.assert_close(F.linear(hidden, *weights), model.project(hidden), **EXACT)
