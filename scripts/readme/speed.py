@@ -11,18 +11,19 @@ UNITS = {"tokens_per_second": "target tokens/s", "sentences_per_second": "senten
 
 
 def rates(results: dict[str, Any]) -> str:
-    """Return the table of an interleaved benchmark."""
+    """Return the table of an interleaved benchmark, with peak memory if it was measured."""
     unit = next(key for key in UNITS if key in results["rows"][0])
+    peak = {"peak_mib": "peak MiB"} if "peak_mib" in results["rows"][0] else {}
     rows = [
         [
             row["variant"],
             f"{row[unit]:,.0f}" if row[unit] >= 100 else f"{row[unit]:.1f}",
             ratio(row["ratio"]),
-            f"{row['peak_mib']:,}",
+            *(f"{row[key]:,}" for key in peak),
         ]
         for row in results["rows"]
     ]
-    head = ["", UNITS[unit], "ratio to the first (10 to 90 %)", "peak MiB"]
+    head = ["", UNITS[unit], "ratio to the first (10 to 90 %)", *peak.values()]
     return f"{table(head, rows)}\n\n{origin(results)}"
 
 

@@ -47,6 +47,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "grid": learning.grid,
     "deep_curves": learning.deep_curves,
     "output_loss": speed.rates,
+    "processes": speed.rates,
     "train": speed.rates,
     "train_zen3": speed.rates,
     "train_zen5": speed.rates,

@@ -25,6 +25,7 @@ from scripts.bench import (
     grid,
     interleave,
     output_loss,
+    processes,
     suite_joint,
     suite_learn,
     suite_scaling,
@@ -325,6 +326,37 @@ def test_both_forms_of_the_loss_do_the_same_updates(
         amounts.append(done(task).amounts)
     assert amounts[0] == amounts[1] and amounts[0]["tokens"] > 0
     assert set(projected) == {output_loss.FORMS[0]}
+
+
+def test_threads_and_processes_are_compared_within_rounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates = {(1, 50): 100.0, (2, 50): 150.0, (1, 100): 10.0, (2, 100): 12.0}
+    runs: set[tuple[Path, int]] = set()
+
+    def train(recipe: str, count: int, *, data: Path, run: Path, until: int) -> float:
+        runs.add((run, count))
+        return rates[count, until]
+
+    monkeypatch.setattr(processes, "train", train)
+    rows = processes.compare("some/transformer", data=tmp_path, folder=tmp_path, rounds=2)
+    assert [row["ratio"]["median"] for row in rows] == [1.0, 1.35]
+    assert [row["tokens_per_second"] for row in rows] == [55.0, 81.0]
+    assert len({run for run, _ in runs}) == len(runs) == 2  # each way continues its own run
+
+
+@pytest.mark.slow
+def test_a_run_is_continued_by_either_number_of_processes(
+    corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    recipe = tmp_path / "small.toml"
+    model = 'system = "transformer"\nwidth = 16\nheads = 2\n'
+    recipe.write_text(f"[model]\n{model}[training]\nbatch_tokens = 32\n", "utf-8")
+    for until, count in ((50, 1), (100, 2)):
+        rate = processes.train(
+            str(recipe), count, data=corpus.folder, run=tmp_path / "run", until=until
+        )
+        assert rate > 0
 
 
 @pytest.mark.parametrize("recipe", grid.RECIPES)
