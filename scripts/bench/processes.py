@@ -28,7 +28,9 @@ def train(recipe: str, processes: int, *, data: Path, run: Path, until: int) -> 
     """Train until an update; return the target tokens a second of the last line of the log."""
     command = [sys.executable, "-m", "jtrans", "train", recipe, "--data", str(data)]
     command += ["--run", str(run), "--processes", str(processes), "--device", "cpu"]
-    command += ["--set", f"training.max_updates={until}"]
+    # a cosine would have to end after its warm-up
+    constant = "training.schedule={ name = 'constant' }"
+    command += ["--set", f"training.max_updates={until}", "--set", constant]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     lines = (run / "log.jsonl").read_text(encoding="utf-8").splitlines()
     rates = [event for event in map(json.loads, lines) if event["event"] == "train"]
