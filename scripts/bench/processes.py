@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from typing import Any
 from scripts.bench.interleave import spread, write
 
 RECIPES = ("reformer-base", "reformer-fast", "transformer")
+THREADS = 2  # in all
 WAYS = {"2 threads": 1, "2 processes": 2}
 UPDATES = 50  # of a round: the log has a rate for so many
 
@@ -31,7 +33,8 @@ def train(recipe: str, processes: int, *, data: Path, run: Path, until: int) -> 
     # a cosine would have to end after its warm-up
     constant = "training.schedule={ name = 'constant' }"
     command += ["--set", f"training.max_updates={until}", "--set", constant]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    threads = {"OMP_NUM_THREADS": str(THREADS // processes)}  # of each process
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ | threads)
     lines = (run / "log.jsonl").read_text(encoding="utf-8").splitlines()
     rates = [event for event in map(json.loads, lines) if event["event"] == "train"]
     return float(rates[-1]["tokens_per_second"])
@@ -75,6 +78,7 @@ def main() -> None:
         ratio, rate = row["ratio"], row["tokens_per_second"]
         print(f"{row['variant']}: {rate:,.0f} tokens/s, {ratio['median']:.2f} x")
     command = f"python -m scripts.bench.processes --data {chosen.data.name}"
+    command += f" --recipes {' '.join(recipes)} --rounds {chosen.rounds}"
     write(chosen.json, rows=rows, command=command)
 
 
