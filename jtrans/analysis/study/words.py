@@ -14,7 +14,8 @@ class StudyWords:
     """How lines are split into words that can be compared.
 
     If all runs split alike, as the runs do; otherwise by the segmenter that they share, without
-    truecasing and dictionary; otherwise by the default segmenter of the language.
+    truecasing and dictionary; otherwise by the default segmenter of the language. What any of the
+    runs removes, narrows or protects is treated so in the lines of all.
     """
 
     source: TextSide  # splits lines of the source language
@@ -73,7 +74,8 @@ class TrainingWords:
 def is_same_words(side: TextSide, other: TextSide) -> bool:
     """Return whether two sides segment raw text into the same words, apart from lower case."""
     names = ("language", "segmenter", "truecaser", "dictionary")
-    return all(getattr(side, name) == getattr(other, name) for name in names)
+    cleaning = ("strip_invisible", "protect", "narrow")
+    return all(getattr(side, name) == getattr(other, name) for name in (*names, *cleaning))
 
 
 def is_same_segmentation(side: TextSide, other: TextSide) -> bool:
@@ -83,9 +85,7 @@ def is_same_segmentation(side: TextSide, other: TextSide) -> bool:
 
 def _splitting(side: TextSide) -> TextSide:
     """Return a side that splits lines into the same words but leaves their case alone."""
-    return TextSide(
-        side.language, side.segmenter, truecaser=side.truecaser, dictionary=side.dictionary
-    )
+    return replace(side.bare(), lowercase=False, spell=False, truecaser=side.truecaser)
 
 
 def _common(sides: Sequence[TextSide]) -> TextSide:
@@ -93,4 +93,10 @@ def _common(sides: Sequence[TextSide]) -> TextSide:
     if all(is_same_words(side, first) for side in sides):
         return _splitting(first)
     is_one_segmenter = all(side.segmenter == first.segmenter for side in sides)
-    return TextSide(first.language, first.segmenter if is_one_segmenter else "auto")
+    return TextSide(
+        first.language,
+        first.segmenter if is_one_segmenter else "auto",
+        strip_invisible=any(side.strip_invisible for side in sides),
+        protect=any(side.protect for side in sides),
+        narrow=any(side.narrow for side in sides),
+    )

@@ -18,7 +18,7 @@ from jtrans.analysis.figures.results import Figure
 from jtrans.analysis.report.examples import choose_examples
 from jtrans.analysis.study.load import load_study
 from jtrans.analysis.study.study import Study
-from jtrans.analysis.study.words import StudyWords
+from jtrans.analysis.study.words import StudyWords, is_same_segmentation
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.split import SplitTranslation
 from jtrans.runs import Run
@@ -124,3 +124,27 @@ def test_words_are_shared_or_neutral() -> None:
     cut = TextSide("zh", "jieba", dictionary="云计算")
     assert words(cut, cut) == cut
     assert words(cut, TextSide("zh", "jieba")) == TextSide("zh", "jieba")
+
+
+@pytest.mark.parametrize(
+    ("side", "line"),
+    [
+        (TextSide("en", "moses", protect=True), "At 10:30 see www.example.com/a?b=1 or me@x.org ."),
+        (TextSide("en", "moses", strip_invisible=True), "inter\u00adnational words"),
+        (TextSide("zh", "jieba", narrow=True), "价格是１００美元ＡＢＣ。"),
+    ],
+)
+def test_references_have_the_words_that_the_run_would_write(side: TextSide, line: str) -> None:
+    other = TextSide(side.language, side.segmenter)
+    pipeline, plain = TextPipeline(side, side), TextPipeline(other, other)
+    assert side.segment(line) != other.segment(line)
+
+    words = StudyWords.of([pipeline])
+    assert words.split(line) == words.source.segment(line) == side.segment(line)
+    assert not words.is_mixed
+    assert words.like(other).split(line) == other.segment(line)
+    both = StudyWords.of([plain, pipeline])
+    assert both.is_mixed
+    assert both == StudyWords.of([pipeline, plain])
+    assert both.split(line) == side.segment(line)
+    assert not is_same_segmentation(side, other)
