@@ -20,9 +20,6 @@ from jtrans.preparation.shards import ShardPart
 from jtrans.preparation.statistics import Statistics, joint_size
 from jtrans.text.pipeline import TextPipeline
 
-# Arrays up to this size are read, larger ones mapped: for few numbers a map costs more.
-SMALLEST_MAP_BYTES = 256
-
 
 def assemble(
     folder: Path,
@@ -45,14 +42,16 @@ def assemble(
         for path in word_counts:
             shutil.copyfile(path, temporary / f"train.{path.name}")
         for name, parts in splits.items():
+            sizes = {}
             for side in SIDES:
                 arrays = _read_arrays(parts, f"{side}.ids.npy")
                 lengths = [np.load(part.path(f"{side}.lengths.npy")) for part in parts]
                 write_ids(temporary / f"{name}.{side}", arrays, lengths)
+                sizes[side] = sum(int(part_lengths.sum()) for part_lengths in lengths)
             for kind in label_kinds:
+                path = temporary / f"{name}.source.{kind}.npy"
                 labels = _read_arrays(parts, f"source.{kind}.npy")
-                size = sum(map(len, labels))
-                write_array_parts(temporary / f"{name}.source.{kind}.npy", labels, size, np.int8)
+                write_array_parts(path, labels, sizes["source"], np.int8)
             text = texts[parts[0].shard.split]
             lost += _write_texts(temporary / "text", name, parts, text, pipeline)
         seal(temporary, info)
@@ -114,13 +113,10 @@ def write_array_parts(
             handle.write(np.ascontiguousarray(array, dtype).data)
 
 
-def _read_arrays(parts: Sequence[ShardPart], ending: str) -> list[NDArray[Any]]:
-    """Open an array of each part, mapped if large, so that only one at a time is in memory."""
-    paths = [part.path(ending) for part in parts]
-    return [
-        np.load(path, mmap_mode="r" if path.stat().st_size > SMALLEST_MAP_BYTES else None)
-        for path in paths
-    ]
+def _read_arrays(parts: Sequence[ShardPart], ending: str) -> Iterator[NDArray[Any]]:
+    """Yield an array of each part, so that only one at a time is in memory."""
+    for part in parts:
+        yield np.load(part.path(ending))
 
 
 def _write_texts(

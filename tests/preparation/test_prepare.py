@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -249,6 +250,21 @@ def test_neither_workers_nor_shards_change_anything(
     monkeypatch.setattr(learning, "TYPES_AT_ONCE", 5)
     prepare(make_corpus(), tmp_path / "three", options=SMALL, workers=3)
     assert contents(tmp_path / "one") == contents(tmp_path / "three")
+
+
+def test_the_number_of_shards_is_not_limited_by_that_of_open_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jtrans.preparation.shards.SMALLEST_SHARD", 1)
+    monkeypatch.setattr("jtrans.preparation.shards.LARGEST_SHARD", 1)
+    opened = len(list(Path("/proc/self/fd").iterdir()))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (opened + 40, hard))
+    try:
+        prepared = prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert len(prepared.pairs("train")) > 50
 
 
 def test_the_same_request_again_leaves_the_folder_alone(tmp_path: Path) -> None:
