@@ -31,6 +31,7 @@ class Labelling:
     """The source of labels, and their names."""
 
     sources: tuple[str, ...]  # as `open_labels` takes them; empty for the corpus's own labels
+    digest: str  # of the sources, see `labels_digest`
     label_names: dict[str, list[str]]  # the names of labels by kind, see `name_labels`
 
 
@@ -130,7 +131,7 @@ def _write_labels(
     """Write the labels of the source pieces; count the sentences without any."""
     tagged: Sequence[Tagged | None] = job.tagged or [None] * len(lines)
     if job.raw is not None:
-        tagged = open_labels(labelling.sources).tag(job.raw)
+        tagged = open_labels(labelling.sources, labelling.digest).tag(job.raw)
     labels = [
         project(tags, side, side.recase(line.split(" ")) if line else [], labelling.label_names)
         for tags, line in zip(tagged, lines, strict=True)

@@ -96,15 +96,19 @@ def merge_prepared(
     request = _request(corpora)
     counts = (f"{part.folder} {part.info['splits']['train']['pairs']:,}" for part in corpora)
     progress.say("Reading", " · ".join(counts))
-    if is_up_to_date(folder, request, progress, force=force):
-        progress.say("Unchanged", f"{folder} holds these parts")
-        return PreparedCorpus.open(folder)
-    with WorkFolder(folder, request_key(request)).opened() as work:
+
+    def make(work: WorkFolder) -> None:
         if not work.result.exists():
             record = {"name": folder.resolve().name, **request}
             _merge(work.result, corpora, record, progress, _provenance(corpora, command))
-        work.publish()
-    progress.say("Written", str(folder))
+
+    def is_there() -> bool:
+        return is_up_to_date(folder, request, progress, force=force)
+
+    if WorkFolder(folder, request_key(request)).fill(make, is_there):
+        progress.say("Written", str(folder))
+    else:
+        progress.say("Unchanged", f"{folder} holds these parts")
     return PreparedCorpus.open(folder)
 
 
@@ -212,9 +216,11 @@ def _copy_held_out(corpus: PreparedCorpus, temporary: Path) -> None:
     """Copy the pipeline, and all files of valid and test."""
     (temporary / "text").mkdir()
     shutil.copyfile(corpus.folder / "pipeline.json", temporary / "pipeline.json")
+    names = tuple(f"{name}." for name in corpus.splits if name != "train")
     for place in (Path(), Path("text")):
         for path in (corpus.folder / place).iterdir():
-            if any(path.name.startswith(f"{name}.") for name in corpus.splits if name != "train"):
+            # a split may be called "corpus"
+            if path.name.startswith(names) and path.name != "corpus.json":
                 shutil.copyfile(path, temporary / place / path.name)
 
 

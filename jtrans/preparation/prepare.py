@@ -69,18 +69,25 @@ def prepare(
     """
     progress = progress or Silent()
     request = make_request(corpus, options or PrepareOptions(), progress)
-    if is_up_to_date(folder, request.record, progress, force=force, unchosen=request.unchosen):
-        progress.say("Unchanged", f"{folder} holds this text prepared with these options")
-        return PreparedCorpus.open(folder)
-    with WorkFolder(folder, request_key(request.record)).opened() as work:
+
+    def make(work: WorkFolder) -> None:
         if work.is_continued:
             progress.say("Continuing", f"the work begun in {work.folder}")
         if not work.result.exists():
-            workers = workers or default_workers(progress.warn)
-            preparation = Preparation(request, work.folder, workers, progress)
+            preparation = Preparation(
+                request, work.folder, workers or default_workers(progress.warn), progress
+            )
             run_steps(preparation, work.result, describe_provenance(corpus, command))
-        work.publish()
-    progress.say("Written", str(folder))
+
+    def is_there() -> bool:
+        return is_up_to_date(
+            folder, request.record, progress, force=force, unchosen=request.unchosen
+        )
+
+    if WorkFolder(folder, request_key(request.record)).fill(make, is_there):
+        progress.say("Written", str(folder))
+    else:
+        progress.say("Unchanged", f"{folder} holds this text prepared with these options")
     return PreparedCorpus.open(folder)
 
 
@@ -93,6 +100,7 @@ def run_steps(preparation: Preparation, result: Path, provenance: Mapping[str, A
         provenance: the provenance to record in corpus.json.
     """
     request, progress = preparation.request, preparation.progress
+    labelling = _labelling(request)  # first: a source that cannot be used is refused before work
     started = time.monotonic()
     shards = segment_corpus(preparation)
     seconds = time.monotonic() - started
@@ -110,7 +118,6 @@ def run_steps(preparation: Preparation, result: Path, provenance: Mapping[str, A
     if warning:
         progress.warn(warning)
     preparation.step("learning")
-    labelling = _labelling(request)
     statistics = encode_splits(preparation, selection.splits, pipeline, labelling)
     _say_statistics(preparation, statistics, types, labelling)
     preparation.step("encoding")
@@ -174,18 +181,20 @@ def _labelling(request: Request) -> Labelling | None:
     """Return where labels come from: the option, or else the corpus itself."""
     sources = request.options.labels
     if sources:
-        return Labelling(sources, name_labels(open_labels(sources).entity_types))
+        digest = str(request.record["labels_digest"])
+        types = open_labels(sources, digest).entity_types
+        return Labelling(sources, digest, name_labels(types))
     golds = [text.gold for text in request.corpus.splits.values() if text.gold]
     if not any(gold.source_tags for gold in golds):
         return None
-    types = {
+    gold_types = {
         entity
         for gold in golds
         for line in gold.source_entities
         for number, entity in number_entities(line.split())
         if number
     }
-    return Labelling((), name_labels(types))
+    return Labelling((), "", name_labels(gold_types))
 
 
 def _say_statistics(
@@ -217,7 +226,7 @@ def _say_labels(
         total = sum(split.pairs for split in statistics.values())
         raise CorpusError(
             f"none of the {total:,} sentences has labels",
-            where=f"--labels {name}",
+            where=f"--labels {name}" if name else None,
             hint="sentences are looked up by their characters: label the raw source "
             "sentences of this corpus",
             kind="corpus.no-labels",

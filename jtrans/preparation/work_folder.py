@@ -13,7 +13,7 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,38 @@ class WorkFolder:
         self.result = self.folder / "made"
         self.key = key
         self.is_continued = False
+
+    def fill(self, make: Callable[[WorkFolder], None], is_there: Callable[[], bool]) -> bool:
+        """Make the prepared corpus, unless it is there; return whether it was made.
+
+        Args:
+            make: makes `result`, unless earlier work has.
+            is_there: whether the target is what would be made; raises an error if it is not and
+                must not be replaced.
+
+        Raises:
+            CorpusError: what `is_there` raises, or another process is preparing the same folder.
+            WorkError: the disk is full.
+        """
+        before = self._state()
+        if is_there():
+            return False
+        with self.opened():
+            # another process may have finished while this one waited for it
+            if self._state() != before and is_there():
+                self._remove()
+                return False
+            make(self)
+            self.publish()
+        return True
+
+    def _state(self) -> tuple[int, int] | None:
+        """Return what differs between two corpora made in the target; None if there is none."""
+        try:
+            stat = (self.target / "corpus.json").stat()
+        except OSError:
+            return None
+        return stat.st_ino, stat.st_mtime_ns
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[WorkFolder]:

@@ -130,6 +130,16 @@ def test_the_same_parts_again_are_no_work_and_other_parts_need_force(tmp_path: P
     assert {path.name for path in tmp_path.iterdir()} == {"one", "two", "all"}
 
 
+def test_a_split_may_have_the_name_of_a_file_of_the_corpus(tmp_path: Path) -> None:
+    for number, part in enumerate(PARTS):
+        splits = {"corpus": parallel_text(PAIRS[115:], "corpus"), **corpus_of(part).splits}
+        options = PrepareOptions(pipeline=str(tmp_path / "0") if number else "", bpe_merges=40)
+        prepare(Corpus("mine", ("de", "en"), splits), tmp_path / str(number), options=options)
+    merged = merge_prepared([tmp_path / "0", tmp_path / "1"], tmp_path / "all")
+    merged.check_files()
+    assert merged.raw_lines("corpus", "source") == [source for source, _ in PAIRS[115:]]
+
+
 @pytest.mark.parametrize(
     ("options", "valid", "problem"),
     [

@@ -17,6 +17,7 @@ from plugins.listener import Listener
 from plugins.sentence_pairs import PAIRS, parallel_text
 
 from jtrans.corpora.parallel import Corpus
+from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CorpusError, WorkError
 from jtrans.preparation import encode as encoding
 from jtrans.preparation import segment as segmenting
@@ -165,8 +166,9 @@ def test_interrupted_while_folders_change_places_the_corpus_is_not_lost(
     assert {path.name for path in tmp_path.iterdir()} == {"out", "whole"}
 
 
+@pytest.mark.parametrize("is_forced", [False, True])
 def test_a_corpus_that_was_moved_away_survives_a_failure_of_another_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_forced: bool
 ) -> None:
     folder = tmp_path / "out"
     prepare(make_corpus(50), folder, options=SMALL, workers=1)
@@ -181,9 +183,11 @@ def test_a_corpus_that_was_moved_away_survives_a_failure_of_another_request(
         patch.setattr(Path, "rename", interrupt)
         prepare(make_corpus(), folder, options=SMALL, workers=1, force=True)
     assert not folder.exists()
-    fail_at(monkeypatch, "ids.npy", OSError(errno.ENOSPC, "No space left"))
-    with pytest.raises(WorkError, match="the disk is full"):
-        prepare(make_corpus(70), folder, options=SMALL, workers=1)
+    if is_forced:
+        fail_at(monkeypatch, "ids.npy", OSError(errno.ENOSPC, "No space left"))
+    fault = (WorkError, "the disk is full") if is_forced else (CorpusError, "another prepared")
+    with pytest.raises(fault[0], match=fault[1]):
+        prepare(make_corpus(70), folder, options=SMALL, workers=1, force=is_forced)
     assert contents(folder) == before
 
 
@@ -198,6 +202,28 @@ def test_a_worker_that_dies_is_an_error_and_what_is_done_stays(
     listener = Listener()
     prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1, progress=listener)
     assert "Continuing" in listener.lines
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+def test_a_corpus_that_another_process_finished_meanwhile_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_other: bool
+) -> None:
+    wait = work_folder.WorkFolder._exclusive
+    theirs = PrepareOptions(bpe_merges=20) if is_other else SMALL
+
+    def finish_another(work: work_folder.WorkFolder) -> Any:
+        monkeypatch.setattr(work_folder.WorkFolder, "_exclusive", wait)
+        prepare(make_corpus(), tmp_path / "out", options=theirs, workers=1)
+        return wait(work)
+
+    monkeypatch.setattr(work_folder.WorkFolder, "_exclusive", finish_another)
+    listener = Listener()
+    refused = pytest.raises(CorpusError, match="another prepared corpus")
+    with refused if is_other else contextlib.nullcontext():
+        prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1, progress=listener)
+    assert is_other or "Unchanged" in listener.lines
+    assert PreparedCorpus.open(tmp_path / "out").info["options"]["bpe_merges"] == theirs.bpe_merges
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def die(job: object) -> None:

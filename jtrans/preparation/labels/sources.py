@@ -12,6 +12,7 @@ from jtrans.corpora.parallel import Tagged
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.files import file_digest, short_digest, text_digest
 from jtrans.text.normalise import normalise
+from jtrans.text.widths import narrowed
 
 _BATCH = 256
 
@@ -53,8 +54,10 @@ def check_labels(names: Iterable[str]) -> None:
 
 
 @functools.lru_cache(maxsize=1)
-def open_labels(names: tuple[str, ...]) -> LabelSource:
+def open_labels(names: tuple[str, ...], _digest: str) -> LabelSource:
     """Open sources such as "spacy:MODEL" or "conllu:FILE"; those opened last are cached.
+
+    The digest is that of `labels_digest`, by which a changed file is told from the cached one.
 
     Raises:
         ConfigError: spaCy or its model is not installed.
@@ -184,7 +187,8 @@ class ConlluLabels:
 
 
 def _key(words: Iterable[str]) -> bytes:
-    text = "".join(normalise(word).replace(" ", "") for word in words).lower()
+    # full-width letters may be ASCII in the words of a tagger, as they are in those of a pipeline
+    text = narrowed("".join(normalise(word).replace(" ", "") for word in words), "").lower()
     return short_digest(text.encode("utf-8"))
 
 

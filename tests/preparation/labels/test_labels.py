@@ -149,6 +149,13 @@ def test_sentences_of_a_conllu_file_are_found_by_their_text(conllu: Path) -> Non
     assert labels.entity_types == ["PER"]
 
 
+def test_full_width_letters_are_found_as_narrow_ones(tmp_path: Path) -> None:
+    path = tmp_path / "tags.conllu"
+    path.write_text("1\tABC\t_\tX\t_\t_\t0\t_\t_\t_\n", encoding="utf-8")
+    for line in ("ABC", "\uff21\uff22\uff23"):
+        assert ConlluLabels(path).tag([line]) == [Tagged(["ABC"], ["X"], ())]
+
+
 def test_labels_of_a_file_reach_the_prepared_corpus(tmp_path: Path, conllu: Path) -> None:
     text = ParallelText(["Anna geht zum See.", "Nein", "Ja"], ["x y z a", "no", "yes"])
     splits = {"train": text, "valid": ParallelText(["Ja"], ["yes"])}
@@ -162,6 +169,9 @@ def test_labels_of_a_file_reach_the_prepared_corpus(tmp_path: Path, conllu: Path
     conllu.write_text(CONLLU.replace("INTJ", "ADV"), encoding="utf-8")
     with pytest.raises(CorpusError, match="different contents of the labels"):
         prepare(Corpus("c", ("de", "en"), splits), tmp_path / "out", options=options)
+    corpus = Corpus("c", ("de", "en"), splits)
+    prepared = prepare(corpus, tmp_path / "out", options=options, force=True)
+    assert names[prepared.pairs("valid").labels["pos"][0][0]] == "ADV"  # not those read before
 
 
 def test_a_sentence_has_the_labels_of_the_first_file_that_knows_it(
@@ -236,6 +246,18 @@ def test_labels_of_another_text_are_refused_and_leave_nothing(tmp_path: Path, co
 def test_an_impossible_source_of_labels_is_refused(name: str, part: str) -> None:
     with pytest.raises((ConfigError, CorpusError), match=part):
         check_labels([name])
+
+
+def test_unusable_labels_are_refused_before_the_text_is_segmented(tmp_path: Path) -> None:
+    path = tmp_path / "tags.conllu"
+    path.write_text("1\tJa\tja\tINTJ\n", encoding="utf-8")
+    splits = {"train": ParallelText(["Ja"], ["yes"]), "valid": ParallelText(["Ja"], ["yes"])}
+    listener, options = Listener(), PrepareOptions(bpe="none", labels=f"conllu:{path}")
+    with pytest.raises(CorpusError, match="4 columns"):
+        prepare(
+            Corpus("c", ("de", "en"), splits), tmp_path / "out", options=options, progress=listener
+        )
+    assert list(listener.lines) == ["Reading"]
 
 
 def test_a_line_that_is_no_conllu_is_named(tmp_path: Path) -> None:
@@ -314,7 +336,7 @@ def spacy_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_real_spacy_pipeline_in_a_folder_labels_words(spacy_folder: Path, tmp_path: Path) -> None:
     open_labels.cache_clear()
     lines = ["Anna geht. Ab", "  ", "Berta geht nach Ulm"]
-    [first, empty, third] = open_labels((f"spacy:{spacy_folder}",)).tag(lines)
+    [first, empty, third] = open_labels((f"spacy:{spacy_folder}",), "").tag(lines)
     assert empty is None and first is not None and third is not None
     assert first.words == ["Anna", "geht", ".", "Ab"]
     assert first.tags == ["PROPN", "VERB", "_", "PROPN"]
