@@ -67,8 +67,12 @@ def learn(
     if output == "-":
         return
     console.say("Written", output)
-    names = [shlex.quote(str(path)) for path in (output, inputs[0], f"{inputs[0]}.bpe")]
-    console.next_step("jtrans bpe apply --codes {} < {} > {}".format(*names))
+    apply_codes, text = f"jtrans bpe apply --codes {shlex.quote(output)}", inputs[0]
+    unpack = {".gz": "zcat", ".xz": "xzcat"}.get(text.suffix)
+    split = shlex.quote(f"{text.with_suffix('') if unpack else text}.bpe")
+    name = shlex.quote(str(text))
+    read = f"{unpack} {name} | {apply_codes}" if unpack else f"{apply_codes} < {name}"
+    console.next_step(f"{read} > {split}")
 
 
 @bpe.command(cls=CheckedCommand)

@@ -103,7 +103,12 @@ def test_packed_text_gives_the_merges_of_plain_text(
     packed.write_bytes(importlib.import_module(packing).compress(texts[0].read_bytes()))
     for text in (texts[0], packed):
         codes = text.with_suffix(".codes")
-        assert jtrans("bpe", "learn", "--merges", 5, "--input", text, "--output", codes).code == 0
+        learned = jtrans("bpe", "learn", "--merges", 5, "--input", text, "--output", codes)
+        assert learned.code == 0
+        command = learned.err.rpartition("Next: ")[2]
+        subprocess.run(["bash", "-c", f"jtrans() {{ cat; }}; {command}"], check=True)
+    result = packed.with_suffix(".bpe")
+    assert result.read_bytes() == texts[0].with_name(f"{texts[0].name}.bpe").read_bytes()
     assert packed.with_suffix(".codes").read_bytes() == texts[0].with_suffix(".codes").read_bytes()
 
 

@@ -114,12 +114,14 @@ class _Sentence:
         if place[3]:
             return  # an empty node is not in the text
         if place[2] or int(place[1]) > self._covered:
-            self.words.append(word.replace(" ", ""))
-            self.tags.append(tag)
-            self.entities.append(entity)
+            form = "".join(word.split())  # "10 000" is one word, whatever kind of space it has
+            if form:
+                self.words.append(form)
+                self.tags.append(tag)
+                self.entities.append(entity)
             self._parts.append(word + ("" if "SpaceAfter=No" in misc.split("|") else " "))
             self._covered = int(place[2] or self._covered)
-            self._is_waiting = bool(place[2])
+            self._is_waiting = bool(place[2] and form)
         elif self._is_waiting:
             self.tags[-1] = tag
             self.entities[-1] = entity if self.entities[-1] == "O" else self.entities[-1]

@@ -42,6 +42,22 @@ def test_sentences_have_their_text_words_and_tags(tmp_path: Path) -> None:
     assert (second.text, second.tagged.words) == ("10 000!", ["10000", "!"])
 
 
+@pytest.mark.parametrize("space", ["\u00a0", "\u202f", "\u3000"])
+def test_any_kind_of_space_in_a_word_leaves_it_one_word(tmp_path: Path, space: str) -> None:
+    other = write(tmp_path, ENGLISH.replace("10 000", f"10{space}000"))
+    corpus = OwnFiles([str(other)], valid_size=1).read("c", ("en", "en"))
+    gold = corpus.splits["train"].gold
+    assert gold is not None
+    assert (gold.source_words[1].split(), gold.source_tags[1]) == (["10000", "!"], "NUM PUNCT")
+
+
+def test_a_word_of_spaces_alone_is_no_word(tmp_path: Path) -> None:
+    blank = write(tmp_path, ENGLISH.replace("3\tgo\tgo", "3\t \tgo"))
+    first = next(iter(read_sentences(blank)))
+    assert first.tagged.words == ["Don't", ",", "Ann", "."]
+    assert first.tagged.tags == ["AUX", "PUNCT", "PROPN", "PUNCT"]
+
+
 def test_windows_line_ends_and_a_missing_last_blank_line_change_nothing(tmp_path: Path) -> None:
     plain = list(read_sentences(write(tmp_path)))
     windows = write(tmp_path, ENGLISH.rstrip().replace("\n", "\r\n"), "windows.conllu")
