@@ -141,9 +141,9 @@ class ScoreReport:
         for group in self._seed_groups:
             yield self._group_sentence(group)
         if self._seed_groups:
-            items = "checkpoints" if self.is_window else "seeds"
-            yield f"± in the table: 95 % interval over sentences; of a mean, also over its {items}"
-        if self.details and evaluation.paired and not self._seed_groups:
+            also = "" if self.is_window else "; of a mean, also over its seeds"
+            yield f"± in the table: 95 % interval over sentences{also}"
+        if self.details and evaluation.paired and (self.is_window or not self._seed_groups):
             yield "one run of each system: nothing is known of other seeds"
         if MULTI_BLEU in evaluation.metrics:
             number = f", {evaluation.references} references" if evaluation.references > 1 else ""

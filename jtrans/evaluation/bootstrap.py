@@ -26,11 +26,10 @@ class Bootstrap:
     @cached_property
     def weights(self) -> NDArray[np.float32]:
         """How often each sentence is in each drawn set, [samples, sentences]."""
-        n = self.sentences
-        drawn = np.random.default_rng(SEED).choice(n, size=(SAMPLES, n), replace=True)
+        n, generator = self.sentences, np.random.default_rng(SEED)
         weights = np.zeros((SAMPLES, n), dtype=np.float32)
-        for row, sample in zip(weights, drawn, strict=True):
-            row[:] = np.bincount(sample, minlength=n)
+        for row in weights:  # set by set, which draws the same and needs a third of the memory
+            row[:] = np.bincount(generator.choice(n, size=n, replace=True), minlength=n)
         return weights
 
     def sums(self, values: NDArray[Any]) -> NDArray[np.float64]:

@@ -33,8 +33,8 @@ class SystemOutput:
     words: Sequence[Sequence[str]]  # the same as words, before detokenisation
     # reference sets as words, segmented like `words`
     reference_words: Sequence[Sequence[Sequence[str]]]
-    # a key that exactly the systems share that differ only by their random seed; None for a system
-    # on its own
+    # a key that exactly the systems share that differ only by their random seed, or that are
+    # checkpoints of one run; None for a system on its own
     group: str | None = None
 
 
@@ -63,6 +63,8 @@ class SeedGroup:
 
     name: str
     members: list[SystemScores]
+    # whether they are checkpoints of one run, which tell nothing of other seeds
+    is_one_run: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -81,15 +83,19 @@ class SeedGroup:
     def interval(self, metric: str) -> float | None:
         """Return half the width of the 95 % interval of the mean, None if the metric has none.
 
-        It covers the choice of sentences and, with several seeds, that of seeds.
+        It covers the choice of sentences and, with several seeds, that of seeds; not that of
+        checkpoints of one run.
         """
         return self.sample(metric).interval() if metric in self.members[0].scores else None
 
     def sample(self, metric: str) -> SeedSample:
         """Return every run's scores in a metric of `METRICS`, also on the drawn test sets."""
         scores = [system.scores[metric] for system in self.members]
+        values = np.array([score.value for score in scores])
         drawn = np.stack([score.drawn for score in scores])
-        return SeedSample(np.array([score.value for score in scores]), drawn)
+        if self.is_one_run:
+            values, drawn = values.mean(axis=0, keepdims=True), drawn.mean(axis=0, keepdims=True)
+        return SeedSample(values, drawn)
 
 
 @dataclass(frozen=True)
@@ -134,6 +140,7 @@ def evaluate(
     metrics: Sequence[str],
     target_language: str,
     lowercase: bool,
+    is_window: bool = False,
 ) -> Evaluation:
     """Score systems in every metric, group them by seed, and compare groups with the first.
 
@@ -145,6 +152,7 @@ def evaluate(
         metrics: names out of `ALL_METRICS`.
         target_language: decides sacreBLEU's tokenizer.
         lowercase: compare without case.
+        is_window: whether a group has checkpoints of one run, not seeds.
 
     Raises:
         CorpusError: an empty test set, or numbers of lines that differ.
@@ -164,7 +172,7 @@ def evaluate(
         systems.append(system)
         key = f"alone {number}" if output.group is None else f"group {output.group}"
         name = output.name if output.group is None else output.group
-        groups.setdefault(key, SeedGroup(name, [])).members.append(system)
+        groups.setdefault(key, SeedGroup(name, [], is_window)).members.append(system)
     compared = compare_groups(list(groups.values()), plain, bootstrap.sentences)
     warnings: list[str | None] = []
     if "bleu" in plain:

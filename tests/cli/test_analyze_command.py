@@ -10,6 +10,7 @@ import pytest
 import torch
 from plugins.command_line import Jtrans
 from plugins.random_runs import RunOn
+from plugins.small_corpus import make_nouns
 
 from jtrans.data.prepared import PreparedCorpus
 
@@ -60,6 +61,16 @@ def test_figures_are_printed_and_written_to_the_first_run(
     written = sorted(path.name for path in (runs[0] / "reports").iterdir())
     endings = ("csv", "json", "pdf", "png", "svg", "tex")
     assert written == sorted(f"test.{name}.{end}" for name in FIGURES[analysis] for end in endings)
+
+
+def test_attention_is_compared_on_the_same_sentences(
+    jtrans: Jtrans, runs: list[Path], corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
+) -> None:
+    other = run_on(make_nouns(tmp_path / "other", test_seed=5), "three").folder
+    refused = jtrans("analyze", "attention", runs[0], other, "--sentences", "1,2")
+    assert refused.code == 2 and "three and one have different sentences in test" in refused.err
+    data = ("--data", corpus.folder, "--out", tmp_path / "out")
+    assert jtrans("analyze", "attention", runs[0], other, "--sentences", "1,2", *data).code == 0
 
 
 @pytest.mark.usefixtures("placeholder_pictures")

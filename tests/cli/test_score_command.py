@@ -673,6 +673,11 @@ def test_a_window_is_scored_checkpoint_by_checkpoint(
     lines = jtrans("score", run, "--checkpoint", "window").out.splitlines()
     assert [line.split()[0] for line in lines[1:5]] == ["run", "run@10", "run@20", "run@30"]
     assert any("run, window of 3 validations, updates 10 to 30: BLEU" in line for line in lines)
+    assert "± in the table: 95 % interval over sentences" in lines
+    other = _run_of(corpus, make_run, "other", config={"training": {"learning_rate": 0.5}})
+    pair = jtrans("score", run, _with_window(other, 10, 20), "--checkpoint", "window").out
+    assert "(paired bootstrap over sentences, 1,000 samples" in pair
+    assert "one run of each system: nothing is known of other seeds" in pair
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,9 @@ def test_of_equal_systems_one_in_twenty_differs_by_p() -> None:
 
 
 def test_drawn_sets_have_as_many_sentences_and_are_the_same_again() -> None:
+    draws = np.random.default_rng(12345).choice(7, size=(1000, 7), replace=True)  # sacreBLEU's
     weights = Bootstrap(7).weights
+    assert all((weights[row] == np.bincount(draws[row], minlength=7)).all() for row in range(1000))
     assert (weights.sum(axis=1) == 7).all()
     assert (weights == Bootstrap(7).weights).all()
     assert len(np.unique(weights, axis=0)) > 10

@@ -106,6 +106,7 @@ def test_several_reference_sets_are_used() -> None:
 def test_at_the_floor_of_the_resampling_p_is_a_bound() -> None:
     assert p_text(1 / 1001, 1000) == "p <= 0.001"
     assert p_text(2 / 1001, 1000) == "p = 0.002"
+    assert p_text(1.45 / 1001, 1000) == "p = 0.001"  # between the two, as tests over seeds have it
     assert p_text(1.0, 1000) == "p = 1.000"
     assert p_text(1 / 101, 100) == "p <= 0.010"
 

@@ -78,6 +78,20 @@ def test_groups_are_compared_and_sister_seeds_are_not() -> None:
     assert _evaluate(*outputs[:2], metrics=["chrf"]).paired == []
 
 
+def test_checkpoints_of_one_run_are_no_seeds() -> None:
+    outputs = [_output("a@1", GOOD, "a"), _output("a@2", BAD, "a"), _output("b@1", BAD, "b")]
+    evaluation = _evaluate(*outputs, metrics=["chrf"], is_window=True)
+    [pair] = evaluation.paired
+    assert (pair.baseline_runs, pair.system_runs, pair.resampled) == (1, 1, "sentences")
+    values = [system.value("chrf") for system in evaluation.systems]
+    assert pair.difference == pytest.approx(values[2] - statistics.mean(values[:2]))
+    window = evaluation.groups[0]
+    assert window.deviation("chrf") == pytest.approx(statistics.stdev(values[:2]))
+    as_seeds = _evaluate(*outputs, metrics=["chrf"]).groups[0].interval("chrf")
+    interval = window.interval("chrf")
+    assert interval is not None and as_seeds is not None and interval < as_seeds
+
+
 @pytest.mark.parametrize("metrics", [["bleu"], ["multi-bleu"]])
 def test_systems_of_another_length_are_refused_with_both_counts(metrics: list[str]) -> None:
     with pytest.raises(CorpusError, match="2 translations but 3 references"):

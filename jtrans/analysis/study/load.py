@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -62,9 +63,6 @@ def load_study(
             hint=f"choose another: --split {'|'.join(corpus.splits[1:])}",
             kind="corpus.empty",
         )
-    runs_by_settings: dict[str, list[Member | FileMember]] = {}
-    for member in members:
-        runs_by_settings.setdefault(all_but_seed(member.run), []).append(member)
     files = [
         FileMember(name, path, text, words)
         for name, path in zip(names[len(runs) :], hypotheses, strict=True)
@@ -73,8 +71,10 @@ def load_study(
         None if as_is else check_plain_text(str(path), file.hypotheses, text.references)
         for path, file in zip(hypotheses, files, strict=True)
     ]
-    groups = list(runs_by_settings.values())
-    groups += [[file] for file in files]
+    groups: list[Sequence[Member | FileMember]] = [
+        *seed_groups(members),
+        *([file] for file in files),
+    ]
     subjects = [
         Subject(name, group, index)
         for index, (name, group) in enumerate(zip(seed_group_names(groups), groups, strict=True))
@@ -173,11 +173,28 @@ def open_corpus(run: Run, data: Path | None) -> PreparedCorpus:
     return corpus
 
 
+def seed_groups(members: Sequence[Member]) -> list[list[Member]]:
+    """Group runs that differ only by seed, in the order of the first of each group.
+
+    A run with the settings and the seed of an earlier one is not another seed of its system: it
+    begins a group of its own.
+    """
+    groups: dict[tuple[str, int], list[Member]] = {}
+    times = Counter[tuple[str, int]]()  # of each seed so far, by settings
+    for member in members:
+        settings, seed = all_but_seed(member.run), seed_of(member.run)
+        groups.setdefault((settings, times[settings, seed]), []).append(member)
+        times[settings, seed] += 1
+    return list(groups.values())
+
+
 def all_but_seed(run: Run) -> str:
     """Return a key that is the same for runs that differ only by seed."""
     values = run.config(system_configs()).model_dump(mode="json")
     values["training"].pop("seed")
-    return json.dumps([values, run.pipeline.fingerprint(), _training_text(run)], sort_keys=True)
+    began_elsewhere = run.info.get("from") is not None
+    key = [values, run.pipeline.fingerprint(), _training_text(run), began_elsewhere]
+    return json.dumps(key, sort_keys=True)
 
 
 def seed_of(run: Run) -> int:

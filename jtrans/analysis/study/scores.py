@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jtrans.analysis.study.load import all_but_seed, seed_group_names
+from jtrans.analysis.study.load import seed_group_names, seed_groups
 from jtrans.analysis.study.members import FileMember, Member
 from jtrans.analysis.study.study import Study
 from jtrans.evaluation.systems import ALL_METRICS, Evaluation, SystemOutput, evaluate
@@ -23,13 +23,13 @@ def score_runs(
     Raises:
         JtransError: a run that cannot translate, or an empty split.
     """
-    keys = [all_but_seed(member.run) for member in members]
-    groups = [
-        [member for member, other in zip(members, keys, strict=True) if other == key]
-        for key in dict.fromkeys(keys)
-    ]
-    names = dict(zip(dict.fromkeys(keys), seed_group_names(groups), strict=True))
-    return _evaluate(members, [names[key] for key in keys], metrics, lowercase)
+    groups = seed_groups(members)
+    names = {
+        member.name: name
+        for name, group in zip(seed_group_names(groups), groups, strict=True)
+        for member in group
+    }
+    return _evaluate(members, [names[member.name] for member in members], metrics, lowercase)
 
 
 def score_windows(
@@ -40,19 +40,29 @@ def score_windows(
     The arguments are those of `score_runs`, with the members of `open_windows`.
     """
     groups = [member.name.rpartition("@")[0] for member in members]
-    return _evaluate(members, groups, metrics, lowercase)
+    return _evaluate(members, groups, metrics, lowercase, is_window=True)
 
 
 def _evaluate(
-    members: Sequence[Member], groups: Sequence[str], metrics: Sequence[str], lowercase: bool | None
+    members: Sequence[Member],
+    groups: Sequence[str],
+    metrics: Sequence[str],
+    lowercase: bool | None,
+    *,
+    is_window: bool = False,
 ) -> Evaluation:
     references = members[0].text.references
+    lowercase = members[0].words.lowercase if lowercase is None else lowercase
     return evaluate(
-        [_output(member, references, name) for member, name in zip(members, groups, strict=True)],
+        [
+            _output(member, references, name, lowercase=lowercase)
+            for member, name in zip(members, groups, strict=True)
+        ],
         references,
         metrics=metrics,
         target_language=members[0].run.pipeline.target.language,
-        lowercase=members[0].words.lowercase if lowercase is None else lowercase,
+        lowercase=lowercase,
+        is_window=is_window,
     )
 
 
@@ -63,7 +73,7 @@ def score_subjects(study: Study) -> Evaluation:
     """
     return evaluate(
         [
-            _output(member, study.text.references, subject.name)
+            _output(member, study.text.references, subject.name, lowercase=study.lowercase)
             for subject in study.subjects
             for member in subject.members
         ],
@@ -75,7 +85,11 @@ def score_subjects(study: Study) -> Evaluation:
 
 
 def _output(
-    member: Member | FileMember, references: Sequence[Sequence[str]], group: str
+    member: Member | FileMember,
+    references: Sequence[Sequence[str]],
+    group: str,
+    *,
+    lowercase: bool,
 ) -> SystemOutput:
     """Return a member's translations for scoring; those of a file have the words of the study."""
     if isinstance(member, Member):
@@ -84,4 +98,13 @@ def _output(
         side = member.words.target
         words = [side.segment(line) for line in member.hypotheses]
     reference_words = [[side.segment(line) for line in lines] for lines in references]
+    if (
+        lowercase
+    ):  # multi-bleu.perl folds A to Z only, the pipeline of a lower-cased run all letters
+        words = _lower(words)
+        reference_words = [_lower(lines) for lines in reference_words]
     return SystemOutput(member.name, member.hypotheses, words, reference_words, group)
+
+
+def _lower(lines: Sequence[Sequence[str]]) -> list[list[str]]:
+    return [[word.lower() for word in line] for line in lines]

@@ -20,7 +20,7 @@ from jtrans.cli.options import (
     option_group,
     split_option,
 )
-from jtrans.errors import ConfigError, usage_error
+from jtrans.errors import ConfigError, CorpusError, usage_error
 
 if TYPE_CHECKING:
     from jtrans.analysis.attention.pairs import ExplainedPair
@@ -130,6 +130,7 @@ def attention(
     for run in opened:
         run.checkpoint(checkpoint)
     lines = [text.lines(run) for run in opened]
+    _check_same_lines(names, lines, text.split)
     from jtrans.analysis.attention.pairs import explain_pair
     from jtrans.decoding.options import DecodingChoices
     from jtrans.decoding.translator import Translator
@@ -165,6 +166,18 @@ def attention(
     for pair in itertools.chain.from_iterable(pairs):
         _print(pair)
     console.say("Written", f"{len(files)} files; interactive page: {files[-1]}")
+
+
+def _check_same_lines(
+    names: Sequence[str], lines: Sequence[Sequence[tuple[int | None, str]]], split: str
+) -> None:
+    others = [name for name, own in zip(names, lines, strict=True) if own != lines[0]]
+    if others:
+        raise CorpusError(
+            f"{', '.join(others)} and {names[0]} have different sentences in {split}",
+            hint="--data DIR takes the sentences of one corpus for all of them",
+            kind="corpus.different-tests",
+        )
 
 
 def number_or_all(option: str, value: str | None) -> int | str | None:

@@ -7,6 +7,7 @@ import shutil
 import statistics
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from jtrans.analysis.figures.position import position_figures
 from jtrans.analysis.figures.results import Figure
 from jtrans.analysis.report.content import gather
 from jtrans.analysis.study.load import load_study
+from jtrans.analysis.study.scores import score_subjects
 from jtrans.analysis.study.study import Study
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.options import DecodingChoices
@@ -116,6 +118,46 @@ def test_groups_of_seeds_are_named_after_what_their_members_share(
         "exp3+exp4 (seeds 3, 4)",
         "base (seeds 11–13)",
     ]
+
+
+def test_a_seed_that_a_group_has_already_begins_another(
+    corpus: PreparedCorpus, run_on: RunOn
+) -> None:
+    def run(name: str, seed: int, **facts: Any) -> Run:
+        return run_on(corpus, name, config={"training": {"seed": seed}}, **facts)
+
+    twice = [run(f"{name}-{n}", n) for name in ("old", "new") for n in (1, 2)]
+    names = ["old (seeds 1, 2)", "new (seeds 1, 2)"]
+    assert [subject.name for subject in _study(*twice).subjects] == names
+    mixed = _study(twice[0], twice[2], twice[1], twice[3])
+    assert [subject.name for subject in mixed.subjects] == names
+
+
+def test_runs_that_began_with_the_weights_of_another_are_another_system(
+    corpus: PreparedCorpus, run_on: RunOn
+) -> None:
+    def run(name: str, seed: int, began: str | None) -> Run:
+        return run_on(corpus, name, config={"training": {"seed": seed}}, **{"from": began})
+
+    runs = [run("plain", 1, None), run("tuned", 2, "runs/general")]
+    assert [subject.name for subject in _study(*runs).subjects] == ["plain", "tuned"]
+    tuned = [run("tuned-3", 3, "runs/general"), runs[1]]
+    assert [subject.name for subject in _study(*tuned).subjects] == ["tuned (seeds 2, 3)"]
+
+
+def test_letters_of_any_alphabet_are_compared_without_case(
+    corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
+) -> None:
+    lines = ["Ünter Ärzten", "Москва Жук"] * 6
+    cased = tmp_path / "cased.en"
+    cased.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lower = tmp_path / "lower.en"
+    lower.write_text("\n".join(lines).lower() + "\n", encoding="utf-8")
+    study = _study(run_on(corpus), hypotheses=[cased, lower], lowercase=True)
+    study.text.reference_lines[:] = lines
+    _, first, second = score_subjects(study).systems
+    assert first.value("multi-bleu") == second.value("multi-bleu")
+    assert first.multi_bleu is not None and first.multi_bleu.precisions[0] == 100
 
 
 def test_runs_with_different_texts_are_refused_and_told_which_share_theirs(
