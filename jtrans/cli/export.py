@@ -78,6 +78,10 @@ def export(
         if program != "ctranslate2":
             raise usage_error(f"--quantize is for ctranslate2, not for {program}", "leave it out")
         check_choice("--quantize", quantize, QUANTIZATIONS)
+    if program == "onnx" and beam is not None:
+        raise usage_error(
+            "--beam is for ctranslate2: the graphs of onnx search greedily", "leave it out"
+        )
     opened = find_run(run)
     choices = DecodingChoices(checkpoint, search={"beam": beam})
     given = {"--split": split != "test", "--data": data is not None, "--beam": beam is not None}

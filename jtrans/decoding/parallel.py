@@ -184,7 +184,8 @@ def _translate(
         good = slice(fault.line - piece.first_line)
         constraints = piece.constraints[good] if piece.constraints else None
         part = Piece(piece.sources[good], constraints, piece.first_line)
-        return replace(_translate(translator, part, progress), fault=fault)
+        done = _translate(translator, part, progress)  # which may meet another fault, before it
+        return replace(done, fault=done.fault or fault)
     return TranslatedPiece(translations, collected.texts, time.perf_counter() - begin)
 
 

@@ -5,7 +5,8 @@
 
 A second attempt with the same inputs and options drops what was written after the last entry of
 `FILE.part.json` and goes on from there; with others, or after somebody has edited `FILE.part`, it
-starts over. When all is done, `FILE.part` becomes FILE.
+starts over, when it has lines to write: an attempt that fails before leaves the files as they are.
+When all is done, `FILE.part` becomes FILE.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ class PartialOutput:
         self._state = paths[0].with_name(paths[0].name + ".part.json")
         self._digests = [hashlib.sha256() for _ in paths]
         remove_leftovers(self._state)
-        sizes = self._recorded()
+        self._kept = self._recorded()
         files = [*self._parts, self._state]
         self.is_over = not self.lines and any(
             each.exists() and each.stat().st_size for each in files
         )
-        self._streams = [
-            self._open(*each) for each in zip(self.paths, self._parts, sizes, strict=True)
-        ]
+        self._has_begun = False
+        self._created = [part for part in self._parts if not part.exists()]
+        self._streams = [self._open(*each) for each in zip(self.paths, self._parts, strict=True)]
 
     def __enter__(self) -> Self:
         """Return the output, open."""
@@ -69,6 +70,7 @@ class PartialOutput:
         try:
             if kind is None:
                 self._check_in_place()
+                self._begin()
         finally:
             for stream in self._streams:
                 stream.close()
@@ -78,7 +80,7 @@ class PartialOutput:
                     part.replace(path)
             self._state.unlink(missing_ok=True)
         elif self.lines == 0:
-            for path in [*self._parts, self._state]:
+            for path in [*self._parts, self._state] if self._has_begun else self._created:
                 path.unlink(missing_ok=True)
 
     def append(self, texts: Sequence[str], lines: int) -> None:
@@ -93,6 +95,7 @@ class PartialOutput:
             WorkError: somebody has removed what was written.
         """
         self._check_in_place()
+        self._begin()
         files = zip(self._streams, texts, self.paths, self._digests, strict=True)
         for stream, text, path, digest in files:
             data = text.encode("utf-8")
@@ -107,6 +110,16 @@ class PartialOutput:
         progress = {"lines": self.lines, "sizes": sizes, "sha256": digests}
         with disk_errors(self.paths[0]):
             write_json(self._state, {**self.identity, **progress})
+
+    def _begin(self) -> None:
+        """Drop what is not kept of an earlier attempt."""
+        if self._has_begun:
+            return
+        self._has_begun = True
+        for stream, size, path in zip(self._streams, self._kept, self.paths, strict=True):
+            with disk_errors(path):
+                stream.truncate(size)
+                stream.seek(size)
 
     def _check_in_place(self) -> None:
         """Refuse to write to files that were removed or moved: all further work would be lost."""
@@ -140,13 +153,10 @@ class PartialOutput:
         return sizes
 
     @staticmethod
-    def _open(path: Path, part: Path, size: int) -> BinaryIO:
+    def _open(path: Path, part: Path) -> BinaryIO:
         with disk_errors(path):
             part.parent.mkdir(parents=True, exist_ok=True)
-            stream = part.open("r+b" if size else "wb")
-            stream.truncate(size)
-            stream.seek(size)
-            return stream
+            return part.open("r+b" if part.exists() else "w+b")
 
 
 def _digest(path: Path, size: int) -> hashlib._Hash:

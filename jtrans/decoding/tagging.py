@@ -109,11 +109,12 @@ class Tagger:
 
     def _parts(self, number: int, words: Sequence[str]) -> Iterator[_Part]:
         """Cut a sentence between words into parts that are not too long."""
+        longest = min(LONGEST_SOURCE, self.model.longest or LONGEST_SOURCE)
         ids: list[int] = []
         firsts: list[int] = []
         for word in words:
-            pieces = self.side.vocabulary.ids(self.side.split([word]))[: LONGEST_SOURCE - 1]
-            if len(ids) + len(pieces) >= LONGEST_SOURCE:
+            pieces = self.side.vocabulary.ids(self.side.split([word]))[: longest - 1]
+            if len(ids) + len(pieces) >= longest:
                 yield _Part(number, [*ids, EOS], firsts)
                 ids, firsts = [], []
             firsts.append(len(ids))

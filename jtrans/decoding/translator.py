@@ -347,7 +347,7 @@ class Translator:
         The numbers of the pairs' lines are for messages.
         """
         layer = choose_layer(self.models[0], self.extras.alignment_layer)
-        for number, maps in attention_to_source(self.models[0], sources, targets, lines):
+        for number, maps in attention_to_source(self.models[0], sources, targets, lines, layer):
             yield number, maps[layer]
 
     @property

@@ -10,7 +10,7 @@ has just *read* it. Which is better differs between systems and layers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from jtrans.decoding.batches import Batch, by_length, check_positions
 from jtrans.decoding.halving import in_halves
 from jtrans.errors import ConfigError, name_hint
 from jtrans.models.base import AttentionMap, TranslationModel
+from jtrans.nn.recorder import keep_instead
 from jtrans.progress import Silent
 from jtrans.text.alignments import WordAlignment
 from jtrans.text.vocabulary import EOS
@@ -58,6 +59,7 @@ def attention_to_source(
     sources: Sequence[Ids],
     targets: Sequence[Ids],
     lines: Sequence[int] | None = None,
+    layer: str | None = None,
 ) -> Iterator[tuple[int, dict[str, NDArray[np.float32]]]]:
     """Yield each pair's number and its maps of attention from target to source, by name.
 
@@ -69,6 +71,7 @@ def attention_to_source(
         sources: source ids, each ending in EOS.
         targets: target ids, each ending in EOS.
         lines: the number of each sentence's line, for messages; None if they count from 1.
+        layer: the only map to return, which needs only its own memory; None for all.
 
     Raises:
         DecodingError: a sentence has more tokens than the model has positions.
@@ -77,11 +80,14 @@ def attention_to_source(
     lengths = [max(map(len, pair)) for pair in zip(sources, targets, strict=True)]
     lines = lines or range(1, len(lengths) + 1)
     check_positions(model.longest, lengths, lines)
+    kept = _only(None if layer is None else _block_of(model, layer))
 
     def explain(batch: Batch) -> list[tuple[str, NDArray[np.float32]]]:
         source, mask = padded([sources[i] for i in batch], model.device)
         target, _ = padded([[EOS, *targets[i][:-1]] for i in batch], model.device)
-        return [*target_to_source(model.explain(source, target), mask)]
+        with keep_instead(kept):
+            maps = model.explain(source, target)
+        return [*target_to_source([m for m in maps if layer in (None, m.name)], mask)]
 
     explained = in_halves(
         by_length(lengths, batch_tokens=BATCH_TOKENS, is_joint=True),
@@ -107,7 +113,7 @@ def choose_layer(model: TranslationModel, layer: str | None = None) -> str:
     Raises:
         ConfigError: the system has no such map, or none at all.
     """
-    shortest = torch.full((1, 1), EOS, device=model.device)
+    shortest = _shortest(model)
     mask = torch.ones_like(shortest, dtype=torch.bool)
     names = [name for name, _ in target_to_source(model.explain(shortest, shortest), mask)]
     if not names:
@@ -125,6 +131,31 @@ def choose_layer(model: TranslationModel, layer: str | None = None) -> str:
         )
     alone = [name for name in names if "." not in name]
     return layer or next(iter(alone), names[max(0, len(names) - 2)])
+
+
+def _shortest(model: TranslationModel) -> Tensor:
+    return torch.full((1, 1), EOS, device=model.device)
+
+
+def _block_of(model: TranslationModel, layer: str) -> Hashable | None:
+    """Return the block whose weights are the map `layer`; None if it combines several."""
+    marks: dict[Hashable, float] = {}
+
+    def marked(block: Hashable, weights: Tensor) -> Tensor:
+        mark = marks.setdefault(block, 2.0 ** len(marks))  # no mean of some equals another
+        return torch.full_like(weights, mark, dtype=torch.float64)
+
+    shortest = _shortest(model)
+    with keep_instead(marked):
+        maps = {each.name: each.weights for each in model.explain(shortest, shortest)}
+    return next((block for block, mark in marks.items() if (maps[layer] == mark).all()), None)
+
+
+def _only(wanted: Hashable | None) -> Callable[[Hashable, Tensor], Tensor]:
+    """Return a function that keeps the weights of one block (None: of all), of others the shape."""
+    return lambda block, weights: (
+        weights if wanted in (None, block) else weights.new_zeros(()).expand_as(weights)
+    )
 
 
 def target_to_source(

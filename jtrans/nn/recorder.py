@@ -10,7 +10,7 @@ While a recorder is on, every block computes its plain form.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar
 
 import torch
@@ -34,6 +34,9 @@ class AttentionRecorder:
 
 
 _RECORDER: ContextVar[AttentionRecorder | None] = ContextVar("attention_recorder", default=None)
+# what recorders keep in place of the weights of a block
+Kept = Callable[[Hashable, Tensor], Tensor]
+_KEPT: ContextVar[Kept | None] = ContextVar("kept_attention", default=None)
 
 
 @contextlib.contextmanager
@@ -45,6 +48,20 @@ def record_attention() -> Iterator[AttentionRecorder]:
         yield recorder
     finally:
         _RECORDER.reset(token)
+
+
+@contextlib.contextmanager
+def keep_instead(kept: Kept) -> Iterator[None]:
+    """Let recorders within the context, in this thread, keep `kept(block, weights)`.
+
+    It has the shape of the weights, so that a model's `explain` returns all its maps; weights that
+    nobody reads need no memory.
+    """
+    token = _KEPT.set(kept)
+    try:
+        yield
+    finally:
+        _KEPT.reset(token)
 
 
 def is_recording() -> bool:
@@ -61,4 +78,6 @@ def record(block: Hashable, weights: Tensor) -> None:
     """
     recorder = None if torch.compiler.is_compiling() else _RECORDER.get()
     if recorder is not None:
+        kept = _KEPT.get()
+        weights = weights if kept is None else kept(block, weights)
         recorder.calls.setdefault(block, []).append(weights)

@@ -125,6 +125,9 @@ def test_quantization_is_for_ctranslate2(jtrans: Jtrans, run: Path) -> None:
     result = jtrans("export", run, "--to", "onnx", "--quantize", "int8")
     assert result.code == 2
     assert "--quantize is for ctranslate2, not for onnx" in result.err
+    result = jtrans("export", run, "--to", "onnx", "--check", "--beam", 8)
+    assert result.code == 2
+    assert "--beam is for ctranslate2" in result.err
     assert not (run / "exports").exists()
 
 

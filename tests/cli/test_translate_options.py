@@ -128,6 +128,7 @@ def test_translations_begin_with_their_prefixes(
         (["--min-length", "9", "--max-length", "9"], "does not fit into --max-length 9"),
         (["--data", "corpus"], "--data has no effect without --check"),
         (["--check", "--precision", "int8"], "--check translates the run's valid split"),
+        (["--check", "--prefix", "p", "--workers", "2"], "--input and --output and --prefix and"),
         (["--workers", "1025"], "1024"),
     ],
 )

@@ -137,6 +137,18 @@ def test_constraints_that_contradict_each_other_are_refused_with_their_line(
     assert caught.value.hint
 
 
+@pytest.mark.parametrize("unseen", ["\ufeff", "\u0007"])
+def test_a_part_of_a_long_line_may_have_no_words(make_run: MakeRun, unseen: str) -> None:
+    side = TextSide("de", "moses", vocabulary=Vocabulary.build({"ein": 1, "hund": 1, ".": 1}))
+    run = Run.open(make_run(pipeline=TextPipeline(side, side)))
+    translator = Translator.load([run], replace(ON_CPU, search={"beam": 1, "max_length": "S+3"}))
+    line = "ein hund . " * 400
+    [[plain]] = translator.translate_nbest([line], 1)
+    [[best]] = translator.translate_nbest([line + unseen], 1)
+    assert (best.text, best.parts) == (plain.text, (plain.parts or 0) + 1)
+    assert best.score == pytest.approx(plain.score)
+
+
 def test_phrases_need_room_below_the_limit(encoder: ConstraintEncoder) -> None:
     constraints = encoder.encode(Constraints(prefix="a", required=["the house", "dog"]), 1)
     check_room(constraints, 5, 1)
@@ -246,6 +258,21 @@ def test_a_forbidden_phrase_that_the_model_cannot_write_forbids_nothing(
 ) -> None:
     constraints = Constraints(prefix="zebra", forbidden=["cat", "the cat", "dog"])
     assert encoder.encode(constraints, 1).forbidden == [encoder.side.vocabulary.ids(["dog"])]
+
+
+@pytest.mark.parametrize("forbidden", [["zebra", "<unk>"], ["<unk>", "zebra", "<unk> "]])
+def test_unknown_words_are_forbidden_beside_a_phrase_of_unknown_words(
+    encoder: ConstraintEncoder, forbidden: list[str]
+) -> None:
+    assert encoder.encode(Constraints(forbidden=forbidden), 1).forbidden == [[UNK]]
+
+
+def test_words_of_unknown_pieces_are_forbidden_one_by_one() -> None:
+    vocabulary = Vocabulary.build(dict.fromkeys(["a@@", "b", "c@@", "d"], 1))
+    codes = "#version: 0.2\na b</w>\nc d</w>\n"  # their results are not in the vocabulary
+    encoder = ConstraintEncoder(TextSide("en", "whitespace", False, codes, vocabulary))
+    expected = [vocabulary.ids(word) for word in (["a@@", "b"], ["c@@", "d"])]
+    assert encoder.encode(Constraints(forbidden=["ab", "cd"]), 1).forbidden == expected
 
 
 def test_a_phrase_is_forbidden_in_all_tokens_that_spell_it() -> None:

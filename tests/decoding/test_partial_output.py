@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plugins.folders import contents
 
 from jtrans.decoding.partial_output import PartialOutput
 from jtrans.errors import WorkError
@@ -118,6 +120,30 @@ def test_nothing_is_left_of_an_attempt_that_wrote_nothing(tmp_path: Path) -> Non
     with pytest.raises(_Killed):
         attempt([tmp_path / "out.en", tmp_path / "links"], ["a\n"], 0)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("identity", [IDENTITY, {**IDENTITY, "input": "abd"}])
+def test_an_attempt_that_writes_nothing_leaves_an_earlier_one_as_it_is(
+    tmp_path: Path, identity: dict[str, Any]
+) -> None:
+    paths = [tmp_path / "out.en", tmp_path / "links"]
+    with pytest.raises(_Killed):
+        attempt(paths, ["a\n", "b\n"], 1)
+    before = contents(tmp_path)
+    with pytest.raises(_Killed), PartialOutput(paths, identity) as output:
+        assert output.is_over == (identity != IDENTITY)
+        raise _Killed
+    assert contents(tmp_path) == before
+    assert attempt(paths, ["a\n", "b\n"], -1) == 1
+
+
+def test_no_lines_at_all_replace_those_of_an_earlier_attempt(tmp_path: Path) -> None:
+    paths = [tmp_path / "out.en", tmp_path / "links"]
+    with pytest.raises(_Killed):
+        attempt(paths, ["a\n", "b\n"], 1)
+    with PartialOutput(paths, {**IDENTITY, "input": ""}):
+        pass
+    assert contents(tmp_path) == {"out.en": b"", "links": b""}
 
 
 def test_what_a_killed_attempt_was_writing_is_removed(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """What every system must do, whatever it is (docs/systems.md 0.9)."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -14,9 +15,11 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from jtrans.data.batch import Batch
+from jtrans.decoding.word_alignments import attention_to_source
 from jtrans.models.base import Memory, TranslationModel
 from jtrans.models.zoo import SYSTEMS, load_weights
 from jtrans.nn.device import autocast
+from jtrans.nn.recorder import AttentionRecorder
 from jtrans.training.weights.averaging import average_weights
 
 PAD, EOS = 0, 1
@@ -293,6 +296,28 @@ def test_attention_maps_are_distributions_over_real_positions_seen_so_far(
             assert not weights.movedim(-1, 1)[~batch.source_mask].any(), m.name
         if m.axes[-2:] == ("target", "target"):
             assert not weights.triu(1).any(), m.name
+
+
+def test_one_layer_is_read_without_the_weights_of_others(
+    model: TranslationModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = [[5, 9, 12, EOS], [8, EOS]], [[7, EOS], [10, 22, 5, EOS]]
+    every = dict(attention_to_source(model, *pairs))
+    read: dict[Hashable, bool] = {}
+    lookup = AttentionRecorder.__getitem__
+
+    def noted(recorder: AttentionRecorder, block: Hashable) -> torch.Tensor:
+        weights = lookup(recorder, block)
+        read[block] = weights.untyped_storage().nbytes() > weights.element_size()
+        return weights
+
+    monkeypatch.setattr(AttentionRecorder, "__getitem__", noted)
+    for layer in every[0]:
+        alone = dict(attention_to_source(model, *pairs, layer=layer))
+        for number, maps in alone.items():
+            assert [*maps] == [layer]
+            np.testing.assert_array_equal(maps[layer], every[number][layer])
+        assert sum(read.values()) == 1
 
 
 def test_explaining_does_not_change_the_model(model: TranslationModel, batch: Batch) -> None:

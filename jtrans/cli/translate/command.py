@@ -91,8 +91,19 @@ def translate(
         {"--input": input_file, **constraints.files()},
         {"--output": output_file, "--alignments-file": aligned.alignments_file},
     )
-    is_translating = bool(shard) or (input_file, output_file) != ("-", "-")
-    checked.refuse_unused(is_translating=is_translating)
+    for_text = {
+        "--input": input_file != "-",
+        "--output": output_file != "-",
+        "--shard": shard is not None,
+        "--input-format": input_format != "text",
+        "--format": output_format != "text",
+        "--n-best": n_best != 1,
+        "--alignments-file": aligned.alignments_file is not None,
+        **{name: file is not None for name, file in constraints.files().items()},
+        "--workers": processes.workers != 1,
+        "--gpus": processes.gpus is not None,
+    }
+    checked.refuse_unused([name for name, is_given in for_text.items() if is_given])
     opened = find_models(runs, engine)
     as_json = output_format == "jsonl"
     extras = aligned.extras(sampling=sampled.sampling(), mbr=rules.mbr, as_json=as_json)

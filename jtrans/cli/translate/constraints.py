@@ -72,10 +72,18 @@ class ConstraintFile:
         Raises:
             CorpusError: there are fewer.
         """
-        first, self._used = self._used, self._used + count
+        self.skip(count)
+        return self.lines[self._used - count : self._used]
+
+    def skip(self, count: int) -> None:
+        """Leave out the next lines, unread.
+
+        Raises:
+            CorpusError: there are fewer.
+        """
+        self._used += count
         if self._used > len(self.lines):
             raise self._other_lines("more")
-        return self.lines[first : self._used]
 
     def check_all_used(self) -> None:
         """Refuse lines without one in the input.
@@ -124,7 +132,7 @@ class ConstraintFiles:
     def skip(self, count: int) -> None:
         """Leave out the constraints of the next lines."""
         for file in self.files.values():
-            file.next(count)
+            file.skip(count)
 
     def check_all_used(self) -> None:
         """Refuse lines without one in the input.

@@ -260,8 +260,11 @@ class CheckOptions:
     )
     data: Path | None = data_option(CHECK)
 
-    def refuse_unused(self, *, is_translating: bool) -> None:
-        """Refuse a corpus without the check, and text to translate with it.
+    def refuse_unused(self, for_text: Sequence[str]) -> None:
+        """Refuse a corpus without the check, and options for a text to translate with it.
+
+        Args:
+            for_text: the options that are given.
 
         Raises:
             ConfigError: one of the two.
@@ -270,10 +273,10 @@ class CheckOptions:
             raise usage_error(
                 "--data has no effect without --check", "leave it out, or add --check"
             )
-        if self.check and is_translating:
+        if self.check and for_text:
             raise usage_error(
                 "--check translates the run's valid split and nothing else",
-                "leave out --check, or --input, --output and --shard",
+                f"leave out --check, or {' and '.join(for_text)}",
             )
 
     def compare(self, runs: Sequence[Translatable], choices: DecodingChoices) -> None:

@@ -123,14 +123,15 @@ class ConstraintEncoder:
 
     def _phrases(self, texts: Iterable[str], kind: str, line: int) -> dict[str, list[int]]:
         """Return phrases that differ, by their text."""
-        phrases: dict[tuple[int, ...], str] = {}
+        phrases: dict[tuple[tuple[int, ...], str], str] = {}
         for text in texts:
             is_unknown = text.strip() == UNKNOWN  # which most segmenters would divide
             ids = (UNK,) if is_unknown else tuple(self.side.encode(text)[:-1])
             if not ids:
                 raise _refusal(line, f"the {kind} phrase {text!r} has no words", "leave it out")
-            phrases.setdefault(ids, text)
-        return {text: list(ids) for ids, text in phrases.items()}
+            # phrases with unknown pieces may differ in spite of the same ids
+            phrases.setdefault((ids, text.strip() if UNK in ids else ""), text)
+        return {text: list(ids) for (ids, _), text in phrases.items()}
 
     def _spellings(self, text: str, ids: list[int]) -> list[list[int]]:
         """Return a phrase in all tokens that spell it, the fewest first, at most `MOST_SPELLINGS`.

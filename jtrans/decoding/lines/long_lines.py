@@ -62,7 +62,11 @@ def joined(parts: Sequence[Translation], side: TextSide, options: SearchOptions)
     words = [word for part in parts for word in part.words]
     log_prob = sum(part.log_prob for part in parts)
     tokens = [token for part in parts for token in part.tokens]
-    more = sum(each.score - options.normalise(each.log_prob, len(each.tokens)) for each in parts)
+    more = sum(  # a part may have no tokens: of characters that normalisation removes
+        each.score - options.normalise(each.log_prob, len(each.tokens))
+        for each in parts
+        if each.tokens
+    )
     return Translation(
         text=side.join(words),
         score=options.normalise(log_prob, len(tokens)) + more,
