@@ -1,5 +1,7 @@
 """The processors of this machine: how many this process may use, and how many others use now.
 
+`own_command` starts further processes on them.
+
 A product divided among threads takes a small model some 50 us. If the threads slept between two
 products, waking them would take as long, so they wait for work in a loop. That pays only while no
 other process wants their processors: then training is 1.1 to 1.2 times as fast and a single
@@ -13,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,3 +107,13 @@ def let_threads_wait() -> None:
             break
         time.sleep(SECONDS_BETWEEN)
     os.environ["GOMP_SPINCOUNT"] = str(looks)
+
+
+def own_command() -> list[str]:
+    """Return the beginning of a command that starts jtrans anew, with the modules of this process.
+
+    ``python -m`` alone imports from the working directory first, which the command ``jtrans`` does
+    not: a user may have a ``random.py`` there.
+    """
+    begins_here = sys.path[:1] in ([""], [str(Path.cwd())])
+    return [sys.executable, *([] if begins_here else ["-P"]), "-m", "jtrans"]

@@ -140,3 +140,19 @@ def test_waiting_that_is_set_stays(name: str, environment: pytest.MonkeyPatch) -
     processors.let_threads_wait()
     assert os.environ.get("GOMP_SPINCOUNT", "7") == "7"
     assert os.environ[name] == "7"
+
+
+def test_files_of_the_user_do_not_replace_modules_in_processes_started_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "random.py").write_text("raise SystemExit('of the user')\n", encoding="utf-8")
+    (tmp_path / "jtrans.py").write_text("print('from the sources')\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    def version() -> str:
+        command = [*processors.own_command(), "--version"]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+    assert version().startswith("jtrans ")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])  # as `python -m jtrans` has it
+    assert version() == "from the sources\n"

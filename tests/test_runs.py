@@ -174,6 +174,15 @@ def test_last_is_no_trial_run_of_a_scaling(make_run: Any) -> None:
     assert find_run("@last").folder.samefile(scaled.folder)
 
 
+def test_a_run_that_is_being_written_is_not_found(make_run: Any) -> None:
+    whole = make_run("whole")
+    os.utime(whole.folder / "run.json", (1, 1))
+    shutil.copytree(whole.folder, whole.folder.parent / ".half.77.tmp")
+    assert find_run("@last").folder.samefile(whole.folder)
+    with pytest.raises(CheckpointError, match="runs is not a run, but holds 1"):
+        find_run("runs")
+
+
 def test_last_without_any_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert list_runs() == []

@@ -61,10 +61,12 @@ def average(
     opened = find_run(run)  # a wrong name is refused before torch is imported
     from jtrans.training.weights.averaging import (
         average_checkpoints,
+        check_name,
         choose_checkpoints,
         replaced_average,
     )
 
+    check_name(name)
     everything = max(1, len(opened.checkpoints()))
     most = everything if choose is not None else 5
     checkpoints = choose_checkpoints(opened, last=most if last is None else last, updates=updates)

@@ -146,6 +146,7 @@ def _is_ours(folder: Path) -> bool:
 def _train(recipe: str, data: Path, out: Path, minutes: float, device: str | None) -> Result:
     from jtrans.cli.train_table import train_with_table
     from jtrans.nn.device import has_fast_bf16, resolve_device
+    from jtrans.training.setup.continuing import one_of_several
 
     # limit time, not epochs: the speed of the machine is not known
     is_fast = has_fast_bf16(resolve_device(device))  # twice as many updates in the same time
@@ -155,7 +156,10 @@ def _train(recipe: str, data: Path, out: Path, minutes: float, device: str | Non
         "training.precision": "bf16" if is_fast else "fp32",
     }
     folder = out / recipe.rpartition("/")[2]
-    result, exit_code = train_with_table(recipe, data=data, run=folder, set=limits, device=device)
+    with one_of_several(folder):
+        result, exit_code = train_with_table(
+            recipe, data=data, run=folder, set=limits, device=device
+        )
     if exit_code is not None:
         console.talk("stopped; run the same command again to continue")
         raise typer.Exit(exit_code)

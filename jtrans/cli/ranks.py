@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jtrans.cli import console
 from jtrans.cli.stop_signals import StopSignals
-from jtrans.errors import ConfigError, how_many, usage_error
+from jtrans.errors import ConfigError, JtransError, how_many, usage_error
 
 if TYPE_CHECKING:
     from jtrans.training.distributed.place import Place
@@ -84,6 +85,22 @@ def launch(count: int, *, max_restarts: int) -> int:
             report=console.warn,
             stop_signal=lambda: signals.number,
         )
+
+
+def has_begun(run: Path, place: Place | None) -> bool:
+    """Return whether this launch created a run before its processes were started again.
+
+    `--restart` deletes what there was before the launch, not what it has made.
+    """
+    from jtrans.runs import Run
+    from jtrans.training.distributed.place import launch_id
+
+    if place is None or not place.restarts or not Run.exists(run):
+        return False
+    try:
+        return bool(Run(run).info.get("launch") == launch_id())
+    except JtransError:  # damaged: it is deleted
+        return False
 
 
 def begin(place: Place, count: int | None, *, max_restarts: int) -> None:

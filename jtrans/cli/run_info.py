@@ -64,6 +64,7 @@ def run_values(run: Run) -> dict[str, Any]:
         "starts": [{"update": each.get("update"), "time": each.get("time")} for each in starts],
         "restarts": max(0, len(starts) - 1),
         "batch_tokens": config.training.batch_tokens,
+        "learning_rate": config.training.learning_rate,
         "best_metric": config.training.best_metric,
         "best": best if pointers.get("best") else None,
         "window": pointers.get("window"),
@@ -74,7 +75,7 @@ def run_values(run: Run) -> dict[str, Any]:
         "checkpoints": [each.update for each in run.checkpoints()],
         "averages": sorted(
             path.parent.name
-            for path in run.checkpoints_folder.glob("*/model.safetensors")
+            for path in run.checkpoints_folder.glob("[!.]*/model.safetensors")
             if not path.parent.name.startswith("step-")
         ),
         "noise_scale": _last(events, "noise_scale"),
@@ -136,7 +137,10 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
         left_out = sum(len(each.get("sentences", ())) for each in skips if each.get("left_out"))
         rows.append(["skipped", skipped_text(len(skips), left_out)])
     if values["returns"]:
-        rows.append(["diverged", returns_text(_number(values["returns"][-1], "returns"))])
+        last = values["returns"][-1]
+        returns = _number(last, "returns")
+        is_halved = _number(last, "learning_rate") * 2**returns == values["learning_rate"]
+        rows.append(["diverged", returns_text(returns, is_halved=is_halved)])
     if values["splits"]:
         split = how_many(values["splits"], "micro-batch", "es")
         rows.append(["memory", f"{split} did not fit, split in half"])

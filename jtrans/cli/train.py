@@ -90,6 +90,7 @@ def train(
     from jtrans.cli.train_table import train_with_table
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
+    from jtrans.runs import find_run
     from jtrans.training.distributed.place import place_of_process
 
     named = {
@@ -104,6 +105,10 @@ def train(
     data = find_data(data, config, None if restart else run)
     if keep_optimiser and from_ is None:
         raise usage_error("--keep-optimiser needs --from", "--from RUN names the run to start from")
+    # refused here and not by each of the processes
+    trainings = {run: config} if seeds is None else _for_seeds(config, run, seeds, seed)
+    if from_ is not None:
+        find_run(from_)
     place, count = place_of_process(), ranks.count_processes(processes, gpus, device)
     if dry_run:
         if count is not None or shard_model:
@@ -123,7 +128,6 @@ def train(
     elif count is not None:
         raise typer.Exit(ranks.launch(count, max_restarts=max_restarts))
     is_first = place is None or place.rank == 0
-    trainings = {run: config} if seeds is None else _for_seeds(config, run, seeds, seed)
     results = []
     for folder, seeded in trainings.items():
         result, exit_code = train_with_table(
@@ -131,7 +135,7 @@ def train(
             data=data,
             run=folder,
             device=device if processes is None else "cpu",
-            restart=restart,
+            restart=restart and not ranks.has_begun(folder, place),
             initial=from_,
             keep_optimiser=keep_optimiser,
             tensorboard=tensorboard,
@@ -172,18 +176,22 @@ def _for_seeds(config: Config, run: Path, seeds: str, seed: int | None) -> dict[
 def _close(result: Result, runs: Sequence[Path]) -> None:
     """Report how training ended, and suggest the next command for runs that are ready."""
     from jtrans.cli.train_table import duration
+    from jtrans.models.zoo import system_configs
+    from jtrans.runs import Run
 
     name = shlex.quote(str(result.run))
     if result.reason == "stopped":
         console.talk(f"stopped at update {result.update:,}; everything is saved in {name}")
-        console.next_step(shlex.join(["jtrans", *sys.argv[1:]]))
+        arguments = [each for each in sys.argv[1:] if each != "--restart"]  # it has begun
+        console.next_step(shlex.join(["jtrans", *arguments]))
         return
     if not result.trained:
+        stop = Run.open(result.run).config(system_configs()).training.stop
         higher = {
             "max_minutes": f"max_minutes={int(result.seconds / 60) + 30}",
             "max_epochs": f"max_epochs={result.epochs * 2}",
             "max_updates": f"max_updates={result.update * 2}",
-            "patience": "stop.patience=20",
+            "patience": f"stop.patience={2 * stop.patience if stop else 20}",
             "floor": "schedule.floor=0",
         }
         console.talk(
@@ -234,13 +242,11 @@ def skipped_text(skipped: int, left_out: int) -> str:
     return f"{updates} skipped: loss or gradient not finite{sentences if left_out else ''}"
 
 
-def returns_text(returns: int) -> str:
-    """Describe how often a run went back."""
+def returns_text(returns: int, *, is_halved: bool = True) -> str:
+    """Describe how often a run went back, and the learning rate unless it was set anew since."""
     times = "once" if returns == 1 else f"{returns} times"
-    return (
-        f"training diverged and went back {times}: the learning rate is 1/{2**returns} of the "
-        "configured one"
-    )
+    rate = f": the learning rate is 1/{2**returns} of the configured one"
+    return f"training diverged and went back {times}{rate if is_halved else ''}"
 
 
 def window_text(window: Mapping[str, Any]) -> str:

@@ -36,7 +36,7 @@ def find_run(name: str) -> Run:
         if Run.exists(folder):
             return Run.open(folder)
     for folder in (Path(name), RUNS / name):
-        if inside := sorted(path.parent for path in folder.glob("*/run.json")):
+        if inside := sorted(path.parent for path in folder.glob("[!.]*/run.json")):
             raise CheckpointError(
                 f"{folder} is not a run, but holds {len(inside)}",
                 hint=f"name them: {shlex.join(map(str, inside[:MOST_NAMED]))}"
@@ -66,8 +66,15 @@ def find_run(name: str) -> Run:
 
 
 def list_runs() -> list[Path]:
-    """Return the folders of all runs under runs/."""
-    return sorted(path.parent for path in RUNS.rglob("run.json")) if RUNS.is_dir() else []
+    """Return the folders of all runs under runs/, without those that are still being written."""
+    if not RUNS.is_dir():
+        return []
+    folders = (path.parent for path in RUNS.rglob("run.json"))
+    return sorted(
+        folder
+        for folder in folders
+        if not any(part.startswith(".") for part in folder.relative_to(RUNS).parts)
+    )
 
 
 def _is_trial(folder: Path) -> bool:

@@ -10,7 +10,6 @@ import json
 import math
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -24,6 +23,7 @@ from jtrans.errors import WorkError
 from jtrans.evaluation.seeds import t_quantile
 from jtrans.files import write_text
 from jtrans.models.zoo import system_configs
+from jtrans.processors import own_command
 from jtrans.runs import Run
 from jtrans.scaling.sizes import ffn_width, layer_counts, resized, stack_sizes, width_ratio
 from jtrans.scaling.solve import Gradients, Scaling, layer_parameters, solve
@@ -353,7 +353,7 @@ def predict(configs: Mapping[str, Config], data: Path, device: str | None) -> di
 
 
 def _dry_run(name: str, config: Path, data: Path, device: str | None) -> dict[str, Any]:
-    command = [sys.executable, "-m", "jtrans", "train", str(config), "--data", str(data)]
+    command = [*own_command(), "train", str(config), "--data", str(data)]
     command += ["--dry-run", "--json", *(["--device", device] if device else [])]
     ended = subprocess.run(command, capture_output=True, check=False)
     try:

@@ -23,6 +23,7 @@ from jtrans.models.zoo import system_configs
 from jtrans.nn.device import DeviceInfo, resolve_device
 from jtrans.runs import Run, find_run
 from jtrans.training.distributed.group import joined
+from jtrans.training.distributed.place import launch_id
 from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.events import Result, Start, TrainingEvents
 from jtrans.training.feeding.size import largest_size
@@ -258,6 +259,7 @@ def _run_info(
         "frozen_parameters": model.frozen_count(),
         "init_from": [dataclasses.asdict(weights) for weights in copied],
         "from": str(initial.folder) if initial else None,
+        "launch": launch_id(),
         "jtrans": __version__,
         "torch": torch.__version__,
     }

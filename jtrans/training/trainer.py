@@ -345,7 +345,10 @@ class Trainer:
         is_best = self.stopping.judge(state, measured)
         state.validation, state.validated = measured, state.update
         row = self.metrics.validation(measured, is_best=is_best, samples=self.validator.samples)
-        state.validated_seconds, state.validation_seconds = state.seconds, state.seconds - begin
+        took = state.seconds - begin
+        if self.stopping.reached(state) == "max_minutes":  # it stays reached after a fast one
+            took = max(took, state.validation_seconds)
+        state.validated_seconds, state.validation_seconds = state.seconds, took
         self.save()
         self.events.validation(row)
 

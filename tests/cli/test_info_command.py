@@ -17,6 +17,7 @@ from plugins.small_corpus import tiny_config
 
 from jtrans import __version__
 from jtrans.cli.run_info import BLOCKS, sparkline
+from jtrans.models.zoo import system_configs
 from jtrans.runs import Run
 from jtrans.training.session import train
 
@@ -86,6 +87,28 @@ def test_the_description_of_a_run_is_readable(run: Run, jtrans: Jtrans) -> None:
     assert cells["valid"].startswith("BLEU") or "▁" in cells["valid"]
     table = [line.split()[:2] for line in result.out.splitlines()[-4:]]
     assert [row[1] for row in table] == ["update", "2", "4", "6"]
+
+
+def test_checkpoints_that_are_being_written_are_not_listed(run: Run, jtrans: Jtrans) -> None:
+    [whole, *_] = run.checkpoints()
+    for name in ("middle", ".average.77.tmp", ".step-00000099.77.tmp"):
+        shutil.copytree(whole.folder, run.checkpoints_folder / name)
+    lines = jtrans("info", run.folder).out.splitlines()
+    (line,) = (each for each in lines if each.startswith("checkpoints"))
+    assert line.endswith(", middle") and ".tmp" not in line
+
+
+@pytest.mark.parametrize("is_set_anew", [False, True])
+def test_the_learning_rate_after_a_return_is_told_until_it_is_set_anew(
+    run: Run, jtrans: Jtrans, is_set_anew: bool
+) -> None:
+    rate = run.config(system_configs()).training.learning_rate
+    run.log(
+        {"event": "return", "returns": 2, "learning_rate": rate / 4 * (2 if is_set_anew else 1)}
+    )
+    out = jtrans("info", run.folder).out
+    assert "training diverged and went back 2 times" in out
+    assert ("the learning rate is 1/4 of the configured one" in out) != is_set_anew
 
 
 @pytest.mark.parametrize(

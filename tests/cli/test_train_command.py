@@ -262,7 +262,8 @@ def test_a_signal_saves_the_run_and_the_same_command_continues(
     run = f"runs/stopped-{code}"
     limit = ("--set", "training.max_updates=100000")
     command = ("train", "tiny.toml", "--data", "data", "--run", run)
-    process = start_process(*command, *limit, folder=workplace, stderr=subprocess.PIPE)
+    start = (*command, "--restart", *limit)
+    process = start_process(*start, folder=workplace, stderr=subprocess.PIPE)
     log = workplace / run / "log.jsonl"
     while not (log.exists() and '"validation"' in log.read_text(encoding="utf-8")):
         assert process.poll() is None
@@ -271,7 +272,7 @@ def test_a_signal_saves_the_run_and_the_same_command_continues(
     _, talk = process.communicate(timeout=60)
     assert process.returncode == code
     assert b"everything is saved" in talk
-    assert f"Next: jtrans train tiny.toml --data data --run {run}" in talk.decode()
+    assert f"Next: jtrans train tiny.toml --data data --run {run} --set" in talk.decode()
     done = jtrans(*command, "--max-minutes", "0.0001", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["reason"] in ("max_updates", "max_minutes")
@@ -421,6 +422,7 @@ def test_averaging_names_what_it_made(workplace: Path, jtrans: Jtrans) -> None:
         ("runs/first", "--last", "1", "--data", "data"),
         ("runs/first", "--last", "1", "--device", "cpu"),
         ("runs/first", "--last", "1", "--name", "best"),
+        ("runs/first", "--choose", "valid-loss", "--data", "nowhere", "--name", "step-1"),
     ],
 )
 def test_averages_that_cannot_be_made_are_refused(

@@ -406,6 +406,9 @@ def test_poisoned_sentences_of_valid_are_named_and_end_the_run_at_once(
         return output.masked_fill(torch.tensor(is_it)[:, None, None] & is_late, math.nan)
 
     trainer.model.get_submodule("source_embedding").register_forward_hook(explode)
-    with pytest.raises(DivergedError, match=r"first in source_embedding.*, sentences 7 of valid"):
+    with pytest.raises(
+        DivergedError, match=r"first in source_embedding.*, sentences 7 of valid"
+    ) as caught:
         trainer.train()
+    assert "out of the text for validation" in str(caught.value.hint)
     assert trainer.state.trouble.returns == 0

@@ -288,6 +288,33 @@ def test_the_last_validation_is_within_the_time(
         assert result.seconds == 60.0 * minutes
 
 
+def test_a_fast_last_validation_leaves_the_run_finished(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A validation takes 20 s, the last one 2 s: 18 s are left that another start must not use."""
+    seconds, validations = 0.0, iter([20.0, 2.0])
+    accumulate = UpdateGradient.accumulate
+
+    def update(self: UpdateGradient, *parts: Any) -> Any:
+        nonlocal seconds
+        seconds += 1.0
+        return accumulate(self, *parts)
+
+    def validate(*_: Any) -> dict[str, float]:
+        nonlocal seconds
+        seconds += next(validations)
+        return {"loss": 1.0, "perplexity": 1.0}
+
+    monkeypatch.setattr("jtrans.training.distributed.ranks.Ranks.now", lambda self: seconds)
+    monkeypatch.setattr(UpdateGradient, "accumulate", update)
+    monkeypatch.setattr("jtrans.training.validation.Validator.teacher_forced", validate)
+    limits = {"max_updates": None, "validate_every": 12, "validate_sentences": 0}
+    config = make_config(**limits, max_minutes=1.0)
+    for is_first in (True, False):
+        result = train(config, data=corpus.folder, run=tmp_path / "run")
+        assert (result.reason, result.update, result.trained) == ("max_minutes", 20, is_first)
+
+
 def test_a_finished_run_stays_as_it_is(
     corpus: PreparedCorpus, make_config: Any, tmp_path: Path
 ) -> None:

@@ -26,7 +26,7 @@ from jtrans.nn.device import resolve_device
 from jtrans.training.distributed.dealing import deal, deal_evenly
 from jtrans.training.distributed.meeting import meet
 from jtrans.training.distributed.place import Place, place_of_process
-from jtrans.training.distributed.ranks import LostRankError, OtherRankError, Ranks
+from jtrans.training.distributed.ranks import CONTINUES, LostRankError, OtherRankError, Ranks
 from jtrans.training.distributed.watchdog import WAITING, Failure, Watchdog
 from jtrans.training.updates import MicroBatch
 
@@ -291,5 +291,5 @@ class Group(Ranks):
         self._is_lost = True
         return LostRankError(
             self.watchdog.explain() or f"the connection to another rank is lost: {error}",
-            hint="the same command continues from the last checkpoint",
+            hint=CONTINUES,
         )

@@ -24,8 +24,9 @@ from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from jtrans.errors import WorkError
-from jtrans.processors import available_cpus
+from jtrans.processors import available_cpus, own_command
 from jtrans.training.distributed.place import LAUNCHER
+from jtrans.training.distributed.ranks import CONTINUES
 
 POLL_SECONDS = 0.2
 
@@ -100,13 +101,14 @@ class _Agent(threading.Thread):
 
     def run(self) -> None:
         try:
-            elastic_launch(self._config, sys.executable)("-m", "jtrans", *self._arguments)
+            program, *start = own_command()
+            elastic_launch(self._config, program)(*start, *self._arguments)
         except ChildFailedError as error:
             rank, failure = error.get_first_failure()
             name = f"rank {rank} (process {failure.pid})"
             self.fault = WorkError(
                 f"{name} {_how(failure.exitcode)}",
-                hint="the same command continues from the last checkpoint",
+                hint=CONTINUES,
                 kind="distributed.lost",
             )
         except RendezvousError:

@@ -6,6 +6,7 @@ torch's launcher and others (srun, mpirun) number the processes by environment v
 from __future__ import annotations
 
 import os
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,6 +85,15 @@ def say_ended(code: int, *, is_final: bool) -> int:
         return code
     write_bytes(file, str(code).encode(), is_durable=False)
     return 0
+
+
+def launch_id() -> str | None:
+    """Return what is the same for all starts of a launch; None for a process that trains alone."""
+    if place_of_process() is None:
+        return None
+    named = os.environ.get("TORCHELASTIC_RUN_ID", "none")  # torchrun's, unless it was given another
+    here = f"{socket.gethostname()}:{os.getppid()}"
+    return os.environ.get(LAUNCHER) or (here if named == "none" else named)
 
 
 def launcher_process() -> int | None:

@@ -19,6 +19,7 @@ from jtrans.errors import WorkError
 from jtrans.training.updates import MicroBatch
 
 Value = TypeVar("Value")
+CONTINUES = "the same command, without --restart, continues from the last checkpoint"
 
 
 class LostRankError(WorkError):

@@ -116,12 +116,15 @@ class Skips:
         cause = f"; update {last.update:,} was skipped: {last.describe()}" if last else ""
         rate = f", with 1/{2**trouble.returns} of the configured learning rate"
         tried = rate if trouble.returns else ""
-        error = DivergedError(
-            f"training diverged: {fault} at update {update:,}{tried}{cause}",
-            where=str(run),
-            hint="the same command with a lower rate, --set training.learning_rate=..., "
-            "continues from the last checkpoint; with --restart it starts over",
+        hint = (
+            "no learning rate changes this: take these sentences out of the text for validation, "
+            "prepare it again, and train a new run"
+            if is_final
+            else "the same command with a lower rate, --set training.learning_rate=..., "
+            "continues from the last checkpoint; with --restart it starts over"
         )
+        message = f"training diverged: {fault} at update {update:,}{tried}{cause}"
+        error = DivergedError(message, where=str(run), hint=hint)
         error.is_final = is_final
         return error
 

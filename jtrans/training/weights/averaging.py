@@ -55,7 +55,7 @@ def average_checkpoints(run: Run, checkpoints: Sequence[Checkpoint], name: str =
         ConfigError: the name could be taken for another checkpoint, or leaves the folder.
         CheckpointError: a checkpoint is damaged, or of a different model.
     """
-    _check_name(name)
+    check_name(name)
     try:
         for checkpoint in checkpoints:
             checkpoint.verify(WEIGHTS)
@@ -85,7 +85,7 @@ def replaced_average(run: Run, checkpoints: Sequence[Checkpoint], name: str) -> 
     Raises:
         ConfigError: the name is not that of an average, or that of another one.
     """
-    _check_name(name)
+    check_name(name)
     folder = run.checkpoints_folder / name
     if not folder.exists():
         return []
@@ -131,7 +131,12 @@ def average_weights(paths: Sequence[Path]) -> tuple[dict[str, Tensor], dict[str,
     return {name: (sums[name] / len(paths)).to(dtypes[name]) for name in sums}, metadata
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Refuse names of checkpoints of training.
+
+    Raises:
+        ConfigError: the name is not that of an average.
+    """
     is_plain = re.fullmatch(r"[A-Za-z][\w.-]*", name) is not None
     if not is_plain or name in ("best", "last", WINDOW) or name.startswith("step-"):
         raise ConfigError(
