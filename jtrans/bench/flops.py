@@ -21,7 +21,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch.utils.flop_counter import FlopCounterMode
 
-from jtrans.bench.recurrent_flops import FORMULAS
+from jtrans.bench.operator_flops import FORMULAS
 from jtrans.config import SystemConfig
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model

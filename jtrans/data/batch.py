@@ -39,11 +39,12 @@ class Batch:
         return int(self.target_mask.sum())
 
     def to(self, device: torch.device | str) -> Batch:
-        """Return the batch on `device`; the copy does not keep the CPU waiting."""
+        """Return the batch on `device`; a copy to a GPU does not keep the CPU waiting."""
         place = torch.device(device)
         # a copy from memory that is not pinned waits; tensors already pinned stay as they are
         batch = self.pinned() if place.type == "cuda" and self.source.is_cpu else self
-        return batch._changed(lambda tensor: tensor.to(place, non_blocking=True))
+        is_ahead = place.type != "cpu"  # the CPU must not read what a GPU has not written yet
+        return batch._changed(lambda tensor: tensor.to(place, non_blocking=is_ahead))
 
     def pinned(self) -> Batch:
         """Return the batch in pinned memory, from which a GPU copies while the CPU goes on."""

@@ -189,7 +189,7 @@ def _prepare(device: torch.device, margin: float, rounds: int) -> DeviceInfo:
     if device.type == "cuda":
         _keep_kernels()
         fault = missing_triton()
-        note = f"attention without our kernels, as {fault}: pip install -U triton" if fault else ""
+        note = f"attention without our kernels, as {fault}" if fault else ""
         return DeviceInfo(torch.cuda.get_device_name(device), 0, "cuBLAS", note)
     if device.type != "cpu":
         return DeviceInfo(device.type, 0, "")

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from jtrans.errors import ConfigError
-from jtrans.nn.gpu.operator import HAS_TRITON
+from jtrans.nn.gpu.operator import HAS_TRITON, missing_triton
 from jtrans.nn.recorder import is_recording
 
 MOST_FORMS = 64  # compiled forms of one kind of layer
@@ -86,9 +86,9 @@ def is_compiled(choice: Literal["auto", "on", "off"], device: torch.device) -> b
     """
     if choice == "on" and device.type == "cuda" and not HAS_TRITON:
         raise ConfigError(
-            "compiling layers for a GPU needs Triton 3.4 or newer",
+            f"layers cannot be compiled for a GPU: {missing_triton()}",
             where="training.compile",
-            hint="pip install triton, or --set training.compile=auto",
+            hint="--set training.compile=auto trains without",
             kind="config.absent-triton",
         )
     return choice == "on" or (choice == "auto" and device.type == "cuda" and HAS_TRITON)

@@ -173,7 +173,8 @@ def main() -> int:
     )
     parser.add_argument("--only", help="only the parts whose titles contain this")
     chosen = parser.parse_args()
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    has_gpu = torch.cuda.is_available()  # with its number, which some functions of torch need
+    device = torch.device("cuda", torch.cuda.current_device()) if has_gpu else torch.device("cpu")
     result = run(device, chosen)
     print(f"\n{result['device']}, torch {result['torch']}: {result['seconds']} s")
     for kind in ("wrong", "failed", "skipped"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import traceback
 from collections.abc import Callable, Iterator
 from unittest import mock
 
@@ -252,4 +253,12 @@ def devices(scale: Scale) -> list[Row]:
         check_search_rules,
         check_little_memory,
     )
-    return [row for check in checks for row in check(scale)]
+    rows: list[Row] = []
+    for check in checks:
+        try:
+            rows += check(scale)
+        except Exception as error:  # the others still run
+            traceback.print_exc()
+            text = f"{type(error).__name__}: {error}"
+            rows.append({"check": check.__name__, "error": text, "ok": False})
+    return rows

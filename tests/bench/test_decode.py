@@ -41,7 +41,7 @@ def test_every_translation_is_as_long_as_its_source(
     make_config: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched = Watched(build_model(make_config("transformer").model, V, V).eval())
-    monkeypatch.setattr(decode, "prepared", lambda *_: watched)
+    monkeypatch.setattr(decode, "prepared", lambda *_, **__: watched)
     monkeypatch.setattr(decode, "lane_count", lambda device: 1)
     searches = measure(watched.model).searches
     assert [(each.beam, each.batch) for each in searches] == [(1, 1), (1, 2), (5, 1), (5, 2)]

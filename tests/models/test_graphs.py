@@ -7,6 +7,8 @@ a graph: Python's numbers, tensors that are made anew, memory that was freed.
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -176,6 +178,28 @@ def noting_replays(steps: list[Bucket], choices: list[Bucket]) -> Capture:
         return note
 
     return noted
+
+
+@pytest.mark.parametrize("system", SOME)
+def test_a_form_that_nobody_uses_any_more_gives_its_memory_back_at_once(system: str) -> None:
+    freed: list[str] = []
+
+    def capture(work: Replay) -> Replay:
+        owner = work.__self__  # type: ignore[attr-defined]
+        weakref.finalize(owner, freed.append, type(owner).__name__)
+        result = work()
+        return lambda: result  # as a graph, it does not hold its owner
+
+    form = graph_form(tiny_model(system), capture)
+    gc.disable()
+    try:
+        for _ in range(2):
+            searched(form, *sentences(2, 5, 1), beam=2, max_length="6")
+        captured = len(freed)
+        del form
+    finally:
+        gc.enable()
+    assert captured == 0 and "CapturedChoice" in freed and len(freed) > 1
 
 
 @pytest.mark.sample(3)

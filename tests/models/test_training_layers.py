@@ -12,6 +12,8 @@ from torch._dynamo.testing import CompileCounter
 
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import system_configs
+from jtrans.nn import fast
+from jtrans.nn.gpu import attention as gpu_attention
 from jtrans.nn.layer import Layer, compile_layers, set_recompute
 
 V = 20
@@ -109,3 +111,22 @@ def test_layers_are_compiled_once_and_never_again_for_other_lengths(
             if not rate:  # compiled layers draw other masks
                 torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-10)
     assert counter.frame_count == warm
+
+
+@pytest.mark.parametrize("has_kernels", [False, True])
+@pytest.mark.parametrize("system", ["transformer", "reformer-base"])
+def test_layers_with_a_gpus_attention_are_compiled_once(
+    system: str, has_kernels: bool, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(fast.KERNELS, "cpu", fast.KERNELS["cuda"])
+    monkeypatch.setattr(fast, "IN_BLOCKS", {})
+    monkeypatch.setattr(gpu_attention, "is_supported", lambda *_, **__: has_kernels)
+    model = fresh(build, system, 0.0)
+    torch._dynamo.reset()
+    counter = CompileCounter()
+    compile_layers(model, backend=counter)
+    frames = []
+    for shape in [(3, 5, 4), (2, 7, 6), (4, 9, 8), (5, 11, 10), (6, 13, 12)]:
+        gradients(model, shape)
+        frames.append(counter.frame_count)
+    assert frames[-1] == frames[1]

@@ -115,3 +115,6 @@ def test_a_gpu_gets_only_what_it_needs_from_pinned_memory(
     assert len(copies.pinned) == 6  # ids and masks of both sides, decoder input, rows of targets
     assert [is_free for _, is_free in copies.copied] == [True] * 6
     assert moved.indices is batch.indices
+    copies.copied.clear()
+    batch.to("cpu")  # what the CPU reads next must have arrived
+    assert [is_free for _, is_free in copies.copied] == [False] * 6

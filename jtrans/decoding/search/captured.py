@@ -9,6 +9,7 @@ The first step, and those at a sentence's limit, are ordinary ones.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -42,7 +43,7 @@ class CapturedChoice:
     """A step of the model and the choice that follows it, on buffers of a bucket's size.
 
     Args:
-        step: that of the model.
+        step: that of the model, which keeps this choice.
         project: gives the logits.
         options: of the search.
     """
@@ -52,7 +53,9 @@ class CapturedChoice:
     def __init__(
         self, step: SlotStep[Any], project: Callable[[Tensor], Tensor], options: SearchOptions
     ) -> None:
-        self.step, self._project = step, project
+        # the step keeps this choice: by a cycle both would hold a GPU's memory long after a search
+        self.step: SlotStep[Any] = weakref.proxy(step)
+        self._project = project
         B, k, device = step.bucket.lanes, step.bucket.beam, step.bias.device
         divisors = [1.0, *(options.divisor(length) for length in range(1, LONGEST + 2))]
         self._divisors = torch.tensor(divisors, device=device)  # by length
@@ -136,7 +139,7 @@ def prepare_capture(model: object, state: object, options: SearchOptions) -> Non
             if options in step.choices:
                 return
             with torch.inference_mode(False), torch.no_grad():  # searches in either mode may write
-                choice = CapturedChoice(step, model.project, options)
+                choice = CapturedChoice(step, model.plain.project, options)
             step.choices[options] = choice
             step.rewind()
             choice.replay = model.graphs.replay_of(choice.work)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from jtrans.nn.attention import CrossAttention, MultiHeadAttention, join_heads, split_heads
 from jtrans.nn.beam_cache import KeyValueCache
+from jtrans.nn.cpu.blocks import product_dtype
 from jtrans.nn.gpu.operator import is_supported, short_axis_attention
 from jtrans.nn.separable import SourceAttention, TargetAttention, over_lines
 from jtrans.nn.softmax import causal_bias
@@ -84,6 +85,8 @@ def _project(block: MultiHeadAttention, x: Tensor) -> tuple[Tensor, ...]:
     strided views of it.
     """
     E = x.shape[-1]
+    # autocast would convert, and so copy, all three
+    x = x.to(product_dtype(x))
     vectors = x.reshape(1, -1, E).expand(3, -1, -1)  # [3, N, E] with stride 0
     weight = block.in_weight.view(3, E, E).transpose(1, 2)
     parts = torch.baddbmm(block.in_bias.view(3, 1, E).to(weight.dtype), vectors, weight)
@@ -103,11 +106,12 @@ def fused_attention(
         causal: query l attends to keys 0..l only.
     """
     *lines, Lq, D = q.shape
-    causal = causal and Lq > 1
+    if Lq == 1:
+        causal = False  # not `causal and Lq > 1`: in compiled code Lq > 1 is no bool
     if bias is not None:
         if causal:  # the kernels take a bias or the causal flag, not both
             bias, causal = bias + causal_bias(Lq, bias.device), False
-        bias = bias.expand(*lines, *bias.shape[-2:]).to(q.dtype)
+        bias = bias.to(q.dtype).expand(*lines, *bias.shape[-2:])
     if q.dim() == 5:
         # [B, A, H, L, D]: join the two line axes that lie together in memory, so that no copy
         # is needed: (A, H) when they do (target attention), (B, A) otherwise
@@ -115,10 +119,13 @@ def fused_attention(
         q, k, v = (x.flatten(joined, joined + 1) for x in (q, k, v))
         if bias is not None:
             bias = bias.flatten(joined, joined + 1)
+    if len(q) <= LINES_AT_ONCE:  # a loop would be compiled anew for each number of lines
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=causal)
+        return mixed.view(*lines, Lq, D)
     parts = []
     for first in range(0, len(q), LINES_AT_ONCE):
         lines_now = slice(first, first + LINES_AT_ONCE)
         mask = None if bias is None else bias[lines_now]
         inputs = q[lines_now], k[lines_now], v[lines_now]
         parts.append(F.scaled_dot_product_attention(*inputs, attn_mask=mask, is_causal=causal))
-    return (parts[0] if len(parts) == 1 else torch.cat(parts)).view(*lines, Lq, D)
+    return torch.cat(parts).view(*lines, Lq, D)

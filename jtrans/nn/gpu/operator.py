@@ -8,6 +8,10 @@ anything. Compilers see one node each way.
 from __future__ import annotations
 
 import importlib.util
+import os
+import shutil
+import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +26,21 @@ LONGEST = KEYS  # positions of a line
 
 
 def missing_triton() -> str | None:
-    """Return why the kernels cannot be used, None if they can; Triton is not imported."""
+    """Return why the kernels cannot be used, with a remedy, None if they can.
+
+    Triton is not imported. It compiles the launchers of its kernels in C.
+    """
     triton = importlib.util.find_spec("triton")
     if triton is None or triton.origin is None:
-        return "Triton is not installed"
+        return "Triton is not installed (pip install triton)"
     if not Path(triton.origin).with_name("knobs.py").exists():
-        return "Triton is older than 3.4"
+        return "Triton is older than 3.4 (pip install -U triton)"
+    if not (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):
+        return "Triton needs a C compiler (install gcc, or name another in CC)"
+    scheme = sysconfig.get_default_scheme()
+    paths = sysconfig.get_paths("posix_prefix" if scheme == "posix_local" else scheme)
+    if not Path(paths["include"], "Python.h").exists():
+        return f"Triton needs {paths['include']}/Python.h (install python3-dev)"
     return None
 
 
@@ -122,14 +135,29 @@ backward_operator = torch.library.custom_op(
 def _(qkv: Tensor, *weighting: Any) -> Tensor:
     from jtrans.nn.gpu import short_axis
 
-    return short_axis.forward(qkv, Weighting(*weighting))
+    return _launched(short_axis.forward, by_matmul.forward, qkv, Weighting(*weighting))
 
 
 @backward_operator.register_kernel("cuda")
 def _(gradient: Tensor, qkv: Tensor, *weighting: Any) -> Tensor:
     from jtrans.nn.gpu import short_axis
 
-    return short_axis.backward(gradient, qkv, Weighting(*weighting))
+    weights = Weighting(*weighting)
+    return _launched(short_axis.backward, by_matmul.backward, gradient, qkv, weights)
+
+
+def _launched(kernel: Callable[..., Tensor], plain: Callable[..., Tensor], *inputs: Any) -> Tensor:
+    """Return the result of a kernel, or of matrix products if its tile is too large for the GPU.
+
+    A tile of 128 positions and heads of 128 features takes 256 KiB of shared memory in float32,
+    more than an H100 has, and 128 KiB in bfloat16, more than GPUs for games have.
+    """
+    from triton.runtime.errors import OutOfResources
+
+    try:
+        return kernel(*inputs)
+    except OutOfResources:  # Triton remembers it, and raises it at once the next time
+        return plain(*inputs)
 
 
 @attention_operator.register_fake

@@ -5,15 +5,20 @@ from __future__ import annotations
 import functools
 import importlib.util
 import itertools
+import shutil
 import subprocess
 import sys
+import sysconfig
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
+from jtrans.bench.operator_flops import FORMULAS
 from jtrans.errors import ConfigError
 from jtrans.nn import layer
 from jtrans.nn.attention import attention_weights, join_heads, mix, split_heads
@@ -203,22 +208,54 @@ def test_importing_the_models_does_not_import_triton() -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "fault"),
+    ("files", "compiler", "fault"),
     [
-        (("__init__.py", "knobs.py"), None),
-        (("__init__.py",), "Triton is older than 3.4"),
-        ((), "Triton is not installed"),
+        (("__init__.py", "knobs.py", "Python.h"), "gcc", None),
+        (("__init__.py", "knobs.py", "Python.h"), "CC", None),
+        (("__init__.py", "knobs.py"), "clang", "Python.h (install python3-dev)"),
+        (("__init__.py", "knobs.py", "Python.h"), "tcc", "a C compiler (install gcc"),
+        (("__init__.py",), "gcc", "Triton is older than 3.4"),
+        ((), "gcc", "Triton is not installed"),
     ],
 )
 def test_what_is_wrong_with_triton_is_said(
-    files: tuple[str, ...], fault: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: tuple[str, ...],
+    compiler: str,
+    fault: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("CC", "cc" if compiler == "CC" else "")
+    monkeypatch.setattr(shutil, "which", lambda name: name if name == compiler else None)
+    folder = {"include": str(tmp_path / "triton")}
+    monkeypatch.setattr(sysconfig, "get_paths", lambda scheme: folder)
     (tmp_path / "triton").mkdir()
     for name in files:
         (tmp_path / "triton" / name).touch()
     spec = ModuleSpec("triton", None, origin=str(tmp_path / "triton/__init__.py"))
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: spec if files else None)
-    assert operator.missing_triton() == fault
+    missing = operator.missing_triton()
+    assert missing is None if fault is None else fault in str(missing)
+
+
+def test_a_tile_too_large_for_the_gpu_is_computed_by_matrix_products() -> None:
+    errors = pytest.importorskip("triton.runtime.errors")
+
+    def kernel(*_: Any) -> Tensor:
+        raise errors.OutOfResources(262_144, 232_448, "shared memory")
+
+    assert operator._launched(kernel, torch.add, 1, torch.ones(())) == 2
+    assert operator._launched(torch.sub, kernel, 1, torch.ones(())) == 0
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_its_products_are_counted_in_both_directions(axis: int) -> None:
+    x = grid(dtype=torch.float32)
+    B, T, S, width = x.shape
+    L = (T, S)[axis - 1]
+    with FlopCounterMode(display=False, custom_mapping=FORMULAS) as counter:
+        short_axis_attention(x, HEADS, axis=axis).sum().backward()
+    assert counter.get_total_flops() == (2 + 5) * 2 * B * T * S * L * width // 3
 
 
 def test_layers_are_compiled_for_a_gpu_only_with_triton(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,5 +266,5 @@ def test_layers_are_compiled_for_a_gpu_only_with_triton(monkeypatch: pytest.Monk
     monkeypatch.setattr(layer, "HAS_TRITON", False)
     assert not layer.is_compiled("auto", gpu)
     assert layer.is_compiled("on", cpu)
-    with pytest.raises(ConfigError, match="needs Triton"):
+    with pytest.raises(ConfigError, match="layers cannot be compiled for a GPU"):
         layer.is_compiled("on", gpu)

@@ -173,18 +173,19 @@ class CudaCapture:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._pool: Any = None
+        self._stream: torch.cuda.Stream | None = None  # torch's own is of the first device used
 
     def __call__(self, work: Replay) -> Replay:
         """Capture the work, which is done a few times with what its buffers happen to hold."""
         with torch.cuda.device(self._device):
-            stream = torch.cuda.Stream()
+            stream = self._stream = self._stream or torch.cuda.Stream()
             stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
                 for _ in range(WARM_UPS):
                     work()
             torch.cuda.current_stream().wait_stream(stream)
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=self._pool):
+            with torch.cuda.graph(graph, pool=self._pool, stream=stream):
                 result = work()
             self._pool = self._pool or graph.pool()
 

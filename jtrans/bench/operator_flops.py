@@ -1,4 +1,4 @@
-"""The FLOPs of the recurrent operators, which are opaque to torch's counter.
+"""The FLOPs of our operators, which are opaque to torch's counter.
 
 They are not beside the operators because torch's counter imports Triton, for which every
 translation would have to wait.
@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from jtrans.nn.recurrent.attentive import Inputs  # it registers the operators
+import jtrans.nn.gpu.operator  # noqa: F401  it registers the operators, as the next one does
+from jtrans.nn.recurrent.attentive import Inputs
 
 
 def _lstm(x: Any, x_reversed: Any, input_weight: Any, state_weight: Any, *_: Any, **__: Any) -> int:
@@ -39,10 +40,22 @@ def _attentive_backward(d_joint: Any, *shapes: Any, **_: Any) -> int:
     return 2 * _attentive(*shapes[: len(Inputs._fields) - 1], False)
 
 
+def _short_axis(qkv: Any, *_: Any, **__: Any) -> int:
+    """Count the scores and the weighted sums, both L x L x D for each line and head."""
+    _, B, A, H, L, D = qkv
+    return 2 * 2 * int(B * A * H) * int(L * L * D)
+
+
+def _short_axis_backward(gradient: Any, qkv: Any, *_: Any, **__: Any) -> int:
+    return 5 * _short_axis(qkv) // 2  # the scores once more, and the gradients of four factors
+
+
 # For each operator, the function from the shapes of its arguments to its FLOPs.
 FORMULAS: dict[Any, Callable[..., int]] = {
     torch.ops.jtrans.lstm: _lstm,
     torch.ops.jtrans.lstm_backward: _lstm_backward,
     torch.ops.jtrans.attentive_lstm: _attentive,
     torch.ops.jtrans.attentive_lstm_backward: _attentive_backward,
+    torch.ops.jtrans.short_axis_attention: _short_axis,
+    torch.ops.jtrans.short_axis_attention_backward: _short_axis_backward,
 }
