@@ -248,7 +248,9 @@ def find_export(name: str, program: str) -> Export:
     for folder in (Path(name), RUNS / name):
         if Export.exists(folder):
             return Export.open(folder, program)
-    if Path(name).is_dir() and not Run.exists(Path(name)) and not Run.exists(RUNS / name):
+    is_run = Run.exists(Path(name)) or Run.exists(RUNS / name)
+    holds_runs = any(Path(name).glob("[!.]*/run.json"))  # `find_run` names them
+    if Path(name).is_dir() and not is_run and not holds_runs:
         return Export.open(Path(name), program)  # its error says what is missing
     run = find_run(name)
     folder = default_folder(run, program)

@@ -120,14 +120,17 @@ def find_data(data: str | Path | None, config: Config, continued: Path | None = 
         CorpusError: it is the place of a catalogue corpus that has not been prepared yet, or none
             is given and the data of the run are gone.
     """
-    from jtrans.corpora.catalogue.load import is_in_catalogue
+    from jtrans.corpora.catalogue.load import find_entry, is_in_catalogue
 
     folder = Path(data) if data else _default_data(config, continued)
     is_default = folder == PREPARED / folder.name
     if is_default and not folder.exists() and is_in_catalogue(folder.name):
+        is_joint = getattr(config.model, "tie", None) == "all"
+        is_joint = is_joint and find_entry(folder.name).options.get("vocabulary") != "joint"
+        command = f"jtrans prepare {folder.name}{' --vocabulary joint' if is_joint else ''}"
         raise CorpusError(
             f"no prepared corpus in {folder}",
-            hint=f"jtrans prepare {folder.name}; or name another folder: --data DIR",
+            hint=f"{command}; or name another folder: --data DIR",
             kind="corpus.not-prepared",
         )
     return folder

@@ -41,6 +41,7 @@ def learn(
     """
     from jtrans.cli.translate.input import check_outputs
     from jtrans.cli.translate.output import open_output
+    from jtrans.corpora.packed import fed_to, without_packing
     from jtrans.text.bpe import count_file, count_merges
     from jtrans.text.bpe import learn as learn_merges
 
@@ -67,12 +68,9 @@ def learn(
     if output == "-":
         return
     console.say("Written", output)
-    apply_codes, text = f"jtrans bpe apply --codes {shlex.quote(output)}", inputs[0]
-    unpack = {".gz": "zcat", ".xz": "xzcat"}.get(text.suffix)
-    split = shlex.quote(f"{text.with_suffix('') if unpack else text}.bpe")
-    name = shlex.quote(str(text))
-    read = f"{unpack} {name} | {apply_codes}" if unpack else f"{apply_codes} < {name}"
-    console.next_step(f"{read} > {split}")
+    split = shlex.quote(f"{without_packing(str(inputs[0]))}.bpe")
+    apply_codes = f"jtrans bpe apply --codes {shlex.quote(output)}"
+    console.next_step(f"{fed_to(apply_codes, inputs[0])} > {split}")
 
 
 @bpe.command(cls=CheckedCommand)

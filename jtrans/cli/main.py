@@ -243,7 +243,9 @@ def main(arguments: list[str] | None = None) -> None:
         code = 0
     except Exception as error:
         if debug:
-            raise
+            import traceback
+
+            traceback.print_exc()
         shown = _as_error(error)
         if shown.kind != "distributed.other-rank":  # that one shows it
             show_error(shown, as_json=as_json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jtrans.cli import completion, console
 from jtrans.cli.options import JSON, WORKERS, argument, flag, grouped, option, option_group
 from jtrans.data import PREPARED
-from jtrans.errors import usage_error
+from jtrans.errors import CorpusError, usage_error
 
 if TYPE_CHECKING:
     from jtrans.data.prepared import PreparedCorpus
@@ -190,6 +190,7 @@ def prepare(
       --languages de-en --lowercase --bpe-merges 4000 --out data/prepared/captions
     """
     from jtrans.api import prepare as prepare_corpus
+    from jtrans.corpora.own_files import LINE_ERRORS, hold_one_language
 
     chosen = text.chosen()
     files: dict[str, Any] = {
@@ -220,6 +221,11 @@ def prepare(
         )
     except (KeyboardInterrupt, SystemExit):  # SIGTERM and SIGHUP exit
         console.talk("stopped; the same command continues")
+        raise
+    except CorpusError as error:
+        can_skip = name is None and not skip_bad_lines and not hold_one_language(files["train"])
+        if can_skip and error.kind in LINE_ERRORS:
+            error.hint = f"{error.hint}; or leave such lines out: --skip-bad-lines"
         raise
     _show(prepared, as_json=as_json)
 
@@ -280,6 +286,13 @@ def _show(prepared: PreparedCorpus, *, as_json: bool) -> None:
     console.next_step(shlex.join(["jtrans", "train", *_train_arguments(prepared)]))
 
 
+def _needs_joint_vocabulary(recipe: str) -> bool:
+    from jtrans.config import load_config
+    from jtrans.models.zoo import system_configs
+
+    return getattr(load_config(recipe, system_configs()).model, "tie", None) == "all"
+
+
 def _train_arguments(prepared: PreparedCorpus) -> list[str]:
     """Return the arguments of a training that fits a corpus."""
     from jtrans.config import recipe_names
@@ -292,6 +305,8 @@ def _train_arguments(prepared: PreparedCorpus) -> list[str]:
         return [config, *data, f"runs/{prepared.name}", "--from", origin]
     # the recipes of a corpus are in a folder of its name; those of demo/ fit any corpus
     recipes = [recipe for recipe in recipe_names() if recipe.startswith(f"{prepared.name}/")]
+    if prepared.info["options"].get("vocabulary") != "joint":
+        recipes = [recipe for recipe in recipes if not _needs_joint_vocabulary(recipe)]
     demo = DEMO
     if prepared.info["options"].get("labels"):  # by --labels: they are there to be learned
         demo = LABELLED_DEMO

@@ -58,7 +58,8 @@ def explain_fault(
         )
     shown = "" if fault["type"] == "missing" else f" (got {fault['input']!r})"
     # a value may be of several types, each with its own fault: "epoch", or a number
-    rules = [_rule(other) for other in error.errors() if _key_parts(other) == parts]
+    size = len(parts)
+    rules = [_rule(other) for other in error.errors() if _key_parts(other)[:size] == parts]
     message = f"{key}: {', or '.join(dict.fromkeys(rules))}{shown}"
     return error_type(message, where=place, hint=hint, kind=kind)
 
@@ -82,7 +83,7 @@ def _key_parts(fault: Mapping[str, Any]) -> list[str]:
     return [
         part
         for part in parts
-        if part not in types and not part.startswith(("function", "literal["))
+        if part not in types and not part.startswith(("function", "literal[", "tuple["))
     ]
 
 

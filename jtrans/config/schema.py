@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, SerializeAsAny, model_validator
 
@@ -13,6 +13,9 @@ from jtrans.config.training import TrainingConfig
 
 class SystemConfig(ConfigSection):
     """The section `[model]`: each system adds its own sizes and options (`models/systems.py`)."""
+
+    # names of settings that say nothing about what weights mean, besides rates of dropout
+    without_weights: ClassVar[frozenset[str]] = frozenset()
 
     system: str
     width: Count  # E of the hidden states; the schedule "noam" scales the learning rate by it

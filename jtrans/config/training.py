@@ -239,7 +239,7 @@ class TrainingConfig(ConfigSection):
                     f"within its warm-up of {schedule.warmup:,}",
                     f"--set training.schedule.warmup={(self.max_updates or 0) // 10}",
                 )
-        if schedule.name == "plateau" and rate < schedule.floor:
+        if schedule.name in ("plateau", "constant", "inverse-sqrt") and rate < schedule.floor:
             raise SettingError(
                 f"learning_rate {rate:g} is below the floor of the schedule, {schedule.floor:g}, "
                 "where training ends",

@@ -21,7 +21,7 @@ from typing import overload
 import numpy as np
 
 from jtrans import files
-from jtrans.corpora.packed import PACKINGS, read_chunks
+from jtrans.corpora.packed import PACKINGS, fed_to, read_chunks
 from jtrans.errors import CorpusError
 from jtrans.files import disk_errors
 
@@ -42,6 +42,7 @@ BLOCK_LINES = 4096
 IN_MEMORY_BYTES = 64 << 20
 # A file with a larger share of lines that are not text is of another kind, and refused.
 MOST_BAD = 0.5
+TO_LINE_FEEDS = r"tr '\r' '\n'"  # a shell command
 _log = logging.getLogger(__name__)
 
 
@@ -126,7 +127,7 @@ class LineFile(_Lines):
         if self._data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             raise CorpusError(
                 f"{path} is UTF-16, not UTF-8",
-                hint=f"convert it: iconv -f UTF-16 -t UTF-8 {path} > NEW",
+                hint=f"convert it: {fed_to('iconv -f UTF-16 -t UTF-8', path)} > NEW",
                 kind="corpus.utf16",
             )
         size, position, lines = len(self._data), 0, 0
@@ -149,7 +150,7 @@ class LineFile(_Lines):
         if not lines and self.oddities["carriage return"] > 1:
             raise CorpusError(
                 f"{path} ends its lines with carriage returns (old Mac), not line feeds",
-                hint=f"convert it: tr '\\r' '\\n' < {path} > NEW",
+                hint=f"convert it: {fed_to(TO_LINE_FEEDS, path)} > NEW",
                 kind="corpus.line-ends",
             )
         return np.concatenate(ends)
@@ -300,7 +301,7 @@ def _check_text(path: Path, chunk: bytes, lines_before: int) -> None:
         raise CorpusError(
             f"{path} is binary or UTF-16, not UTF-8 text: zero byte in line {line:,}",
             where=f"{path}:{line}",
-            hint=f"convert it, if it is UTF-16: iconv -f UTF-16LE -t UTF-8 {path} > NEW",
+            hint=f"convert it, if it is UTF-16: {fed_to('iconv -f UTF-16LE -t UTF-8', path)} > NEW",
             kind="corpus.binary",
         )
     try:
@@ -310,7 +311,8 @@ def _check_text(path: Path, chunk: bytes, lines_before: int) -> None:
         raise CorpusError(
             f"{path} is not UTF-8 text: byte 0x{chunk[error.start]:02x} in line {line:,}",
             where=f"{path}:{line}",
-            hint=f"convert it, if it is Latin-1: iconv -f ISO-8859-1 -t UTF-8 {path} > NEW "
+            hint="convert it, if it is Latin-1: "
+            f"{fed_to('iconv -f ISO-8859-1 -t UTF-8', path)} > NEW "
             "(Chinese: -f GB18030 or -f BIG5)",
             kind="corpus.not-utf8",
         ) from error

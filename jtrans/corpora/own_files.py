@@ -108,16 +108,11 @@ def read_text(
         CorpusError: a file cannot be read, is empty, or has no partner for some line.
     """
     ending, path = Path(without_packing(prefix)).suffix, Path(prefix)
-    try:
-        if ending in LINE_FORMATS and path.exists():
-            return LINE_FORMATS[ending](path, languages, skips_bad=skips_bad)
-        if ending in FORMATS and path.exists():
-            return FORMATS[ending](path, languages)
-        return read_pair(prefix, languages, with_references=with_references, skips_bad=skips_bad)
-    except CorpusError as error:
-        if error.kind in LINE_ERRORS and ending != ENDING and not skips_bad:
-            error.hint = f"{error.hint}; or leave such lines out: --skip-bad-lines"
-        raise
+    if ending in LINE_FORMATS and path.exists():
+        return LINE_FORMATS[ending](path, languages, skips_bad=skips_bad)
+    if ending in FORMATS and path.exists():
+        return FORMATS[ending](path, languages)
+    return read_pair(prefix, languages, with_references=with_references, skips_bad=skips_bad)
 
 
 def name_test_splits(prefixes: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import importlib
 import lzma
+import shlex
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,13 @@ from jtrans.files import path_hint
 
 PACKINGS = (".gz", ".xz", ".zst")
 CHUNK_BYTES = 1 << 20
+
+
+def fed_to(command: str, path: Path) -> str:
+    """Return a shell command that reads a file, packed or not, from standard input."""
+    name = shlex.quote(str(path))
+    unpack = {".gz": "gzip -dc", ".xz": "xz -dc", ".zst": "zstd -dc"}.get(path.suffix)
+    return f"{unpack} {name} | {command}" if unpack else f"{command} < {name}"
 
 
 def without_packing(name: str) -> str:

@@ -38,6 +38,7 @@ _log = logging.getLogger(__name__)
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
 
+SENTENCES_AT_ONCE = 100_000  # whose labels are counted
 IGNORE = -100  # marks a piece without a label; the loss of PyTorch ignores it, too
 
 
@@ -100,7 +101,13 @@ class IdStore:
     @cached_property
     def labelled(self) -> NDArray[np.int64]:
         """The number of labels of each sentence that are not `IGNORE`, [sentences]."""
-        return np.add.reduceat((self._ids != IGNORE).astype(np.int64), self._offsets[:-1])
+        counts = np.zeros(len(self), np.int64)
+        for first in range(0, len(self), SENTENCES_AT_ONCE):  # the ids may be larger than memory
+            ends = self._offsets[first : first + SENTENCES_AT_ONCE + 1]
+            is_label = self._ids[ends[0] : ends[-1]] != IGNORE
+            sums = np.add.reduceat(is_label, ends[:-1] - ends[0], dtype=np.int64)
+            counts[first : first + SENTENCES_AT_ONCE] = sums
+        return counts
 
     @property
     def highest(self) -> int:

@@ -234,13 +234,14 @@ def check_agreement(
         there: the settings of the model that the weights are from.
         here: the settings of the model that takes them.
         names: the settings to compare, with their names in the user's configuration; by default
-            all but rates of dropout.
+            all but rates of dropout and `SystemConfig.without_weights`.
 
     Raises:
         ConfigError: a setting differs.
     """
-    fields = type(here).model_fields
-    names = names or {name: name for name in fields if not name.endswith("dropout")}
+    if names is None:
+        fields = set(type(here).model_fields) - here.without_weights
+        names = {name: name for name in sorted(fields) if not name.endswith("dropout")}
     for key, name in names.items():
         theirs, ours = getattr(there, key, None), getattr(here, key, None)
         if theirs != ours:

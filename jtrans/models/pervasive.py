@@ -40,7 +40,7 @@ from jtrans.nn.convolution.grid_reduction import (
     PositionReduction,
 )
 from jtrans.nn.dropout import SharedDropout
-from jtrans.nn.embedding import PADDING, InputEmbedding
+from jtrans.nn.embedding import PADDING, InputEmbedding, is_token
 from jtrans.nn.fast import compute, form_in_blocks, reduce
 from jtrans.nn.feed_forward import FeedForward
 from jtrans.nn.layer import Layer
@@ -326,8 +326,9 @@ class TokenVectors(nn.Module):
         self.dropout = dropout
 
     def forward(self, ids: Tensor, start: int = 0) -> Tensor:
-        """Embed token ids, [B, L] -> [B, L, D]."""
-        return self.dropout(self.tokens(ids) * self.scale)  # type: ignore[no-any-return]
+        """Embed token ids, [B, L] -> [B, L, D]; padding gives zero vectors."""
+        x = self.tokens(ids) * self.scale
+        return self.dropout(x * is_token(ids, x.dtype))  # type: ignore[no-any-return]
 
 
 def linear(inputs: int, outputs: int, *, bias: bool = True) -> nn.Linear:

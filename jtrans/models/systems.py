@@ -6,7 +6,7 @@ loading torch. The model files use them unchanged.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -61,6 +61,8 @@ class DlclConfig(TransformerConfig):
     """Wang et al. 2019: each layer reads a learned combination of all earlier ones."""
 
     system: Literal["dlcl"] = "dlcl"  # type: ignore[assignment]
+    without_weights: ClassVar[frozenset[str]] = frozenset({"combination"})
+
     combination: Literal["average", "one"] = "average"  # the initial weights of earlier layers
 
 
@@ -72,6 +74,8 @@ LossWeight = Annotated[float, Field(ge=0.0)]
 
 class TransformerPlusPlusConfig(TransformerConfig):
     """Thapak & Hore 2020: half of the heads convolve; two encoder layers also predict tags."""
+
+    without_weights: ClassVar[frozenset[str]] = frozenset({"pos_weight", "ner_weight"})
 
     system: Literal["transformer-pp"] = "transformer-pp"  # type: ignore[assignment]
     norm: Literal["pre", "post"] = "post"
@@ -273,6 +277,8 @@ class Convs2sConfig(SystemConfig):
 class RnmtPlusConfig(SystemConfig):
     """Chen et al. 2018, RNMT+: recurrent encoder and decoder."""
 
+    without_weights: ClassVar[frozenset[str]] = frozenset({"initial_range"})
+
     system: Literal["rnmt-plus"] = "rnmt-plus"
     width: Count = 256  # E = N: embeddings, states of an LSTM, encoder output
     heads: Count = 4  # h, of the additive attention
@@ -292,6 +298,8 @@ class RnmtPlusConfig(SystemConfig):
 
 class HybridConfig(SystemConfig):
     """Chen et al. 2018: any encoder of Transformer and RNMT+ with either decoder."""
+
+    without_weights: ClassVar[frozenset[str]] = frozenset({"rnmt_initial_range"})
 
     system: Literal["hybrid"] = "hybrid"
     encoder: Literal["transformer", "rnmt", "cascade", "columns"] = "transformer"

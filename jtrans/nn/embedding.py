@@ -36,6 +36,14 @@ def sinusoids(count: int, width: int, *, layout: str = "t2t", base: float = 1000
     return table.float()
 
 
+def is_token(ids: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return 1 for tokens and 0 for padding, [B, L] -> [B, L, 1].
+
+    The row of ``<pad>`` is zero only as long as its matrix is not tied to the output, too.
+    """
+    return (ids != PADDING).unsqueeze(-1).to(dtype)
+
+
 def token_embedding(vocabulary: int, width: int) -> nn.Embedding:
     """Return an embedding drawn normal(0, E^-1/2) whose padding row is zero."""
     embedding = nn.Embedding(vocabulary, width, padding_idx=PADDING)
@@ -98,11 +106,9 @@ class InputEmbedding(nn.Module):
         """
         L = ids.shape[1]
         positions = self.positions(start, L)  # [L, E]
-        is_real = (ids != PADDING).unsqueeze(-1)  # [B, L, 1]
         vectors = self.tokens(ids) if self.side is None else self.tokens(ids) + self.side
-        # sqrt(E) Emb(ids) + PE
-        x = torch.addcmul(vectors * self.scale, positions, is_real.to(positions.dtype))
-        return self.dropout(x)  # type: ignore[no-any-return]
+        x = vectors * self.scale + positions  # sqrt(E) Emb(ids) + PE
+        return self.dropout(x * is_token(ids, x.dtype))  # type: ignore[no-any-return]
 
     def positions(self, start: int, count: int) -> Tensor:
         """Return the position vectors of `count` tokens after `start` others, [count, E]."""
@@ -121,8 +127,6 @@ class InputEmbedding(nn.Module):
 
 class LearnedPositionEmbedding(nn.Module):
     """Token vectors plus a learned vector for each position, then dropout (docs/systems.md 9.1).
-
-    Padding gets a position, too: it is on the right, where nothing reads it.
 
     Args:
         vocabulary: number of tokens.
@@ -145,6 +149,8 @@ class LearnedPositionEmbedding(nn.Module):
     def forward(self, ids: Tensor, start: int = 0) -> Tensor:
         """Embed token ids, [B, L] -> [B, L, E]; `start` tokens precede the first one.
 
+        Padding gives zero vectors.
+
         Raises:
             DecodingError: there are more tokens than positions.
         """
@@ -157,4 +163,5 @@ class LearnedPositionEmbedding(nn.Module):
                 f"--set model.positions={2 ** (end - 1).bit_length()}",
                 kind="decoding.too-long",
             )
-        return self.dropout(self.tokens(ids) + self.positions[start:end])  # type: ignore[no-any-return]
+        x = self.tokens(ids) + self.positions[start:end]
+        return self.dropout(x * is_token(ids, x.dtype))  # type: ignore[no-any-return]

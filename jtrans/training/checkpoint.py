@@ -187,11 +187,16 @@ def _restore_optimiser(
     model: TranslationModel, optimiser: Optimizer, tensors: dict[str, Tensor]
 ) -> None:
     parameters = dict(model.named_parameters())
+    for values in optimiser.state.values():
+        for value in values.values():
+            value.zero_()  # what the checkpoint lacks began with 0
     for full_name, tensor in tensors.items():
         key, _, name = full_name.partition(".")
         if key in ("random", TRAINED):
             continue
         parameter = parameters[name]
+        if not parameter.requires_grad:
+            continue  # of another run, in which it was not frozen
         # Adafactor keeps means over rows and over columns
         shape = torch.broadcast_shapes(tensor.shape, parameter.shape)
         if tensor.dim() and shape != parameter.shape:

@@ -67,8 +67,9 @@ def memory_errors(*, is_sharded: bool = False) -> Iterator[None]:
             raise WorkError(
                 "out of memory; with --shard-model no micro-batch is halved, as all processes "
                 f"exchange weights in each: {describe(error)}",
-                hint="smaller ones: lower training.micro_batch_tokens, for joint models "
-                "training.micro_batch_joint",
+                hint="--set training.recompute=layer continues with less memory; more processes "
+                "hold smaller shards; a new run may have smaller micro-batches "
+                "(training.micro_batch_tokens, for joint models micro_batch_joint)",
                 kind="work.memory",
             ) from error
         raise WorkError(

@@ -173,15 +173,17 @@ class GradientAccumulator:
     def _losses(self, update: UpdateLoss, indices: MicroBatch) -> tuple[Tensor, Tensor]:
         """Return what to differentiate, [], and the summed losses, [2 + kinds]."""
         batch = self.batches.take(update.pairs, indices)
-        if self.word_dropout:
+        is_training = self.model.training  # not where the cause of a bad validation is looked for
+        if self.word_dropout and is_training:
             batch = drop_words(batch, self.word_dropout)
         passes = 1
-        if self.r_drop:
+        has_second = bool(self.r_drop) and is_training
+        if has_second:
             batch, passes = cut_second(repeated(batch), self.cutoff), 2
         learned = {kind: batch.labels[kind] for kind in update.labelled}
         with autocast(self.model.device, self.precision):
             memory = self.model.encode(batch.source, batch.source_mask)
-            if self.r_drop:
+            if has_second:
                 loss, nll = r_drop_loss(self.model, batch, self.objective, memory, self.r_drop)
             else:
                 loss, nll = batch_loss(self.model, batch, self.objective, memory)

@@ -28,7 +28,7 @@ from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.events import Result, Start, TrainingEvents
 from jtrans.training.feeding.size import largest_size
 from jtrans.training.setup.build import make_trainer
-from jtrans.training.setup.checks import check_labels
+from jtrans.training.setup.checks import check_labels, check_rate
 from jtrans.training.setup.continuing import check_initial, compare, identity
 from jtrans.training.tensorboard import TensorBoard, check_installed
 from jtrans.training.trainer import Trainer
@@ -131,6 +131,8 @@ class _Session:
             ranks=ranks,
         )
         copied = () if plan.has_weights else initialise(trainer.model, plan.config, corpus)
+        if copied and trainer.average is not None:
+            trainer.average.restore({})  # the average begins with these weights
         trainer.plan.largest = self._largest(trainer, plan)
         if not ranks.is_first:
             trainer.resume()
@@ -220,7 +222,7 @@ class _Session:
             changes=plan.changes,
             frozen=trainer.model.frozen_count(),
             copied=tuple(weights.describe() for weights in copied),
-            warnings=check_labels(trainer.model, self.corpus),
+            warnings=(*check_rate(plan.config), *check_labels(trainer.model, self.corpus)),
         )
         trainer.events.start(start)
 

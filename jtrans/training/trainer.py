@@ -177,7 +177,7 @@ class Trainer:
         self.metrics.start_clock()
         self._saved_seconds = self.state.seconds
         if self.state.update == 0:
-            self._initial = InitialState(self.model)
+            self._initial = InitialState(self.model, self.optimiser)
         failures, batches = log_failure(lambda: self.metrics), self.gradient.accumulator.batches
         with failures, self.writer.finishing(), contextlib.closing(batches):
             reason = self._train()

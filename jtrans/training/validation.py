@@ -11,12 +11,14 @@ from typing import TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from jtrans.config import Config
 from jtrans.data.batch import collate
 from jtrans.data.bucketing import BatchSampler
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.batched_search import translate_ids
+from jtrans.decoding.halving import in_halves
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.choose import prepared
 from jtrans.evaluation.scores import corpus_score
@@ -128,16 +130,30 @@ class Validator:
         objective = Objective()
         batches = self.batches[self.ranks.rank :: self.ranks.count]
         pairs = sum(indices.size for indices in batches)
-        sums, done = [], 0
-        for indices in batches:
-            batch = collate(self.pairs, indices).to(model.device)
+
+        def compute(indices: Sequence[int]) -> Tensor:
+            batch = collate(self.pairs, np.asarray(indices)).to(model.device)
             with torch.no_grad(), autocast(model.device, self.precision):
                 memory = model.encode(batch.source, batch.source_mask)
                 nll = batch_loss(model, batch, objective, memory)[1]
                 tags = model.tag(memory) if kinds else {}
             right = [(tags[kind].argmax(-1) == batch.labels[kind]).sum() for kind in kinds]
-            sums.append(torch.stack([nll, *(hits.to(nll.dtype) for hits in right)]))
-            done += indices.size
+            return torch.stack([nll, *(hits.to(nll.dtype) for hits in right)])
+
+        lengths = np.maximum(self.pairs.source.lengths, self.pairs.target.lengths).tolist()
+        computed = in_halves(
+            (indices.tolist() for indices in batches),
+            compute,
+            lengths=lengths,
+            lines=range(1, len(lengths) + 1),
+            device=model.device,
+            progress=progress,
+            hint="leave this pair out of valid, or use a machine with more memory",
+        )
+        sums, done = [], 0
+        for indices, result in computed:
+            sums.append(result)
+            done += len(indices)
             progress.advance("Validating", done, pairs)
         rows: list[list[float]] = torch.stack(sums).tolist() if sums else []
         return rows

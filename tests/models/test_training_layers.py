@@ -113,6 +113,26 @@ def test_layers_are_compiled_once_and_never_again_for_other_lengths(
     assert counter.frame_count == warm
 
 
+def test_any_part_can_be_frozen_without_changing_the_gradients_of_others(
+    system: str, build: Build
+) -> None:
+    model = fresh(build, system, 0.0)
+    gradients(model)
+    expected = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    for part, _ in model.named_children():
+        frozen = {name for name in expected if name.startswith(f"{part}.")}
+        if not frozen or len(frozen) == len(expected):
+            continue
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(name not in frozen)
+            parameter.grad = None
+        gradients(model)
+        for name, parameter in model.named_parameters():
+            assert (parameter.grad is None) == (name in frozen or name not in expected)
+            if parameter.grad is not None:
+                torch.testing.assert_close(parameter.grad, expected[name], rtol=1e-9, atol=1e-10)
+
+
 @pytest.mark.parametrize("has_kernels", [False, True])
 @pytest.mark.parametrize("system", ["transformer", "reformer-base"])
 def test_layers_with_a_gpus_attention_are_compiled_once(

@@ -6,8 +6,15 @@ from typing import Any
 import pytest
 import torch
 
+from jtrans.models.pervasive import TokenVectors
 from jtrans.nn.dropout import SharedDropout
-from jtrans.nn.embedding import PADDING, InputEmbedding, sinusoids, token_embedding
+from jtrans.nn.embedding import (
+    PADDING,
+    InputEmbedding,
+    LearnedPositionEmbedding,
+    sinusoids,
+    token_embedding,
+)
 
 LAYOUTS = ["t2t", "vaswani"]
 
@@ -22,6 +29,22 @@ def embedding(width: int = 8, dropout: float = 0.0, **changes: Any) -> InputEmbe
         "dropout": SharedDropout(dropout),
     }
     return InputEmbedding(token_embedding(10, width), **(options | changes))
+
+
+def test_padding_is_zero_whatever_its_row_has_become() -> None:
+    sides = embedding()
+    sides.add_side_vector()
+    free = SharedDropout(0.0)
+    for module in (
+        embedding(),
+        sides,
+        LearnedPositionEmbedding(10, 8, 5, free),
+        TokenVectors(token_embedding(10, 8), 2.0, free),
+    ):
+        with torch.no_grad():
+            module.tokens.weight[PADDING] = 3.0  # as a matrix tied to the output is trained
+        vectors = module(torch.tensor([[4, PADDING, 5, PADDING]]))[0]
+        assert (vectors[[1, 3]] == 0).all() and (vectors[[0, 2]] != 0).any(dim=1).all()
 
 
 def test_the_two_halves_layout_is_its_formula() -> None:

@@ -17,7 +17,8 @@ from torch import Tensor
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.translator import load_model
 from jtrans.errors import ConfigError, JtransError
-from jtrans.models.base import TranslationModel
+from jtrans.models.base import TranslationModel, check_agreement
+from jtrans.models.zoo import system_configs
 from jtrans.runs import OPTIMISER, Run
 from jtrans.training.estimate import estimate
 from jtrans.training.events import Start, TrainingEvents
@@ -308,6 +309,34 @@ def test_a_run_to_take_all_from_excludes_patterns(
     with pytest.raises(ConfigError) as caught:
         train(config, data=corpus.folder, run=tmp_path / "new", initial=Run.open(source))
     assert caught.value.hint == "leave out --from, or add --set training.init_from=[]"
+
+
+@pytest.mark.parametrize(
+    "setting", [{"heads": 4}, {"position_offset": 2}, {"scale_positions": True}]
+)
+def test_a_run_whose_weights_mean_something_else_is_refused(
+    source: Path, corpus: PreparedCorpus, make_config: Any, tmp_path: Path, setting: dict[str, Any]
+) -> None:
+    config = make_config(model=setting)
+    with pytest.raises(ConfigError) as caught:
+        train(config, data=corpus.folder, run=tmp_path / "new", initial=Run.open(source))
+    assert caught.value.where == f"model.{next(iter(setting))}"
+    assert str(source / "config.toml") in str(caught.value.hint)
+    assert not (tmp_path / "new").exists()
+
+
+def test_settings_that_say_nothing_about_weights_may_differ() -> None:
+    configs: Any = system_configs()
+    settings: list[tuple[str, dict[str, Any]]] = [
+        ("dlcl", {"combination": "one"}),
+        ("rnmt-plus", {"initial_range": 0.3}),
+        ("transformer-pp", {"pos_weight": 1.0, "ner_weight": 2.0}),
+        ("hybrid", {"rnmt_initial_range": 0.3, "dropout": 0.7}),
+    ]
+    for system, setting in settings:
+        check_agreement(configs[system](), configs[system](**setting))
+    with pytest.raises(ConfigError, match="heads is 4"):
+        check_agreement(configs["dlcl"](), configs["dlcl"](heads=8))
 
 
 def test_a_run_of_other_sizes_to_take_all_from_is_refused_with_the_sizes(

@@ -24,6 +24,7 @@ from jtrans.errors import (
 from jtrans.models.zoo import system_configs
 from jtrans.nn.device import DeviceInfo
 from jtrans.runs import Run
+from jtrans.training.divergence.good_state import InitialState
 from jtrans.training.events import Start, TrainingEvents
 from jtrans.training.session import find_existing, train
 from jtrans.training.setup.build import make_trainer
@@ -440,6 +441,31 @@ def test_the_moments_of_another_run_come_along_on_request(
     for name, parameter in trainer.model.named_parameters():
         moment = state[parameter]["exp_avg"]
         torch.testing.assert_close(moment, saved[f"exp_avg.{name}"], rtol=0, atol=0)
+
+
+def test_a_return_to_the_beginning_restores_the_moments_of_the_other_run(
+    run: Path, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    config = make_config(seed=7, freeze=["encoder.*"])
+    trainer, _ = make_trainer(
+        Run(tmp_path / "new"), config, corpus, initial=Run(run), keep_optimiser=True
+    )
+    weights, state = dict(trainer.model.named_parameters()), trainer.optimiser.state
+    frozen = [weight for weight in weights.values() if not weight.requires_grad]
+    assert frozen and not any(weight in state for weight in frozen)
+    before = {
+        name: state[weight]["exp_avg"].clone()
+        for name, weight in weights.items()
+        if weight in state
+    }
+    began = InitialState(trainer.model, trainer.optimiser)
+    for values in state.values():
+        values["exp_avg"].add_(1.0)
+        values["step"].add_(5)
+    began.restore(trainer.model, trainer.optimiser, None)
+    for name, moment in before.items():
+        assert torch.equal(state[weights[name]]["exp_avg"], moment)
+        assert int(state[weights[name]]["step"]) == Run(run).checkpoint("best").update
 
 
 def test_the_moments_of_another_optimiser_are_refused(

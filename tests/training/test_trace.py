@@ -123,6 +123,17 @@ def test_several_sentences_are_named_with_every_regulariser(settings: dict[str, 
     assert (cause.sentences, cause.is_rest_finite) == ((3, 5, 30), True)
 
 
+@pytest.mark.parametrize("settings", [{"r_drop": 5.0, "cutoff": 0.5}, {"word_dropout": 0.9}])
+def test_a_model_that_is_not_trained_reads_its_sentences_as_they_are(
+    settings: dict[str, float],
+) -> None:
+    model = make_model("transformer")
+    poison(model)
+    model.eval()  # as for validation
+    cause = trace(model, [3, 30], **settings)
+    assert (cause.sentences, cause.is_rest_finite) == ((3, 30), True)
+
+
 @pytest.mark.parametrize("recompute", ["hidden", "layer"])
 def test_recomputed_layers_are_named(recompute: str) -> None:
     model = make_model("reformer-fast")

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from sacrebleu.metrics.bleu import BLEU
 
 from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.models.zoo import build_model
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
+from jtrans.progress import Silent
 from jtrans.training.validation import Validator
 
 SOURCE = [f"eins zwei drei vier {word}" for word in ("hund", "katze", "maus", "igel")]
@@ -30,6 +33,30 @@ def two_references(tmp_path: Path) -> PreparedCorpus:
         source_segment="whitespace", target_segment="whitespace", bpe="none", drop_leaked=False
     )
     return prepare(Corpus("two", ("de", "en"), splits), tmp_path / "two", options=options)
+
+
+def test_a_batch_that_does_not_fit_into_memory_is_halved(
+    two_references: PreparedCorpus, make_config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jtrans.training import objective, validation
+
+    config = make_config(validate_sentences=0)
+    pipeline = two_references.pipeline
+    sizes = len(pipeline.source.vocabulary), len(pipeline.target.vocabulary)
+    model = build_model(config.model, *sizes).eval()
+    validator = Validator(two_references, config, is_joint=False, precision="fp32")
+    whole = validator.teacher_forced(model, Silent())
+    loss, tried = objective.batch_loss, []
+
+    def with_little_memory(model: Any, batch: Any, *rest: Any) -> Any:
+        tried.append(len(batch.source))
+        if len(batch.source) > 1:
+            raise torch.OutOfMemoryError("made up")
+        return loss(model, batch, *rest)
+
+    monkeypatch.setattr(validation, "batch_loss", with_little_memory)
+    assert validator.teacher_forced(model, Silent())["loss"] == pytest.approx(whole["loss"])
+    assert tried[0] == 4 and tried.count(1) == 4
 
 
 @pytest.mark.parametrize("count", [2, 4])

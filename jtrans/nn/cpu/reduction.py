@@ -49,7 +49,8 @@ class _RecomputedReduction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, source_bias, *weights = ctx.saved_tensors
-        dx, d_weights = torch.empty_like(x), [torch.zeros_like(weight) for weight in weights]
+        trained = [weight for weight in weights if weight.requires_grad]
+        dx, totals = torch.empty_like(x), [torch.zeros_like(weight) for weight in trained]
         is_cast = ctx.dtype != x.dtype
         for part in parts(x.shape):
             x_part = x[part].detach().requires_grad_()
@@ -59,10 +60,12 @@ class _RecomputedReduction(torch.autograd.Function):
             ):
                 inner = x_part.view_as(x_part)  # hooks of modules cannot wait for a leaf's gradient
                 reduced = _reduce(ctx.reduction, ctx.norm, inner, _bias(source_bias, part))
-            d_part = torch.autograd.grad(reduced, [x_part, *weights], gradients[0][part])
+            d_part = torch.autograd.grad(reduced, [x_part, *trained], gradients[0][part])
             dx[part] = d_part[0]
-            for total, gradient in zip(d_weights, d_part[1:], strict=True):
+            for total, gradient in zip(totals, d_part[1:], strict=True):
                 total += gradient
+        of_trained = iter(totals)
+        d_weights = (next(of_trained) if weight.requires_grad else None for weight in weights)
         return None, None, dx, None, *d_weights
 
 

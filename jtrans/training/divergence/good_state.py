@@ -16,13 +16,17 @@ from jtrans.training.weights.shards import local
 
 
 class InitialState:
-    """A copy of a model before its first update, in the memory of the CPU.
+    """A copy of a model and its optimiser before the first update, in the memory of the CPU.
 
     Training goes back to it as long as it has saved nothing.
     """
 
-    def __init__(self, model: TranslationModel) -> None:
+    def __init__(self, model: TranslationModel, optimiser: Optimizer) -> None:
         self._tensors = {name: _copy(tensor) for name, tensor in _saved(model).items()}
+        self._moments = {  # none, unless they are another run's
+            parameter: {key: _copy(value) for key, value in values.items()}
+            for parameter, values in optimiser.state.items()
+        }
         self._random = RandomState.of(model.device)
 
     def restore(
@@ -32,9 +36,10 @@ class InitialState:
         with torch.no_grad():
             for name, tensor in _saved(model).items():
                 local(tensor).copy_(self._tensors[name])
-            for values in optimiser.state.values():
-                for value in values.values():
-                    value.zero_()  # moments and counters begin with 0
+            for parameter, values in optimiser.state.items():
+                for key, value in values.items():
+                    began = self._moments.get(parameter, {}).get(key)
+                    local(value).zero_() if began is None else local(value).copy_(began)
         if average is not None:
             average.restore({})
         self._random.restore()

@@ -26,7 +26,7 @@ from jtrans.nn.layer import compile_layers, is_compiled, set_recompute
 from jtrans.runs import Run
 from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.events import TrainingEvents
-from jtrans.training.setup.checks import check_labels, check_lengths, check_metrics
+from jtrans.training.setup.checks import check_labels, check_lengths, check_metrics, check_tied
 from jtrans.training.trainer import Trainer
 from jtrans.training.updates import with_sizes
 from jtrans.training.weights.initial import freeze, load_initial, take_optimiser
@@ -63,6 +63,7 @@ def make_trainer(
     torch.manual_seed(config.training.seed)
     random.seed(config.training.seed)
     sides = corpus.pipeline.source, corpus.pipeline.target
+    check_tied(config, corpus)
     with _too_large(config):
         model = build_model(config.model, *(len(side.vocabulary) for side in sides))
         if not ranks.is_sharding:

@@ -9,6 +9,8 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.models.base import TranslationModel
 
+LEAST_FACTOR = 0.01  # of the schedule `noam`, in which the rate is this factor at most / sqrt(E)
+
 
 def check_lengths(model: TranslationModel, corpus: PreparedCorpus) -> None:
     """Check that the model can read all sentences of the training and the validation data.
@@ -58,6 +60,32 @@ def check_labels(model: TranslationModel, corpus: PreparedCorpus) -> tuple[str, 
                 f"model.{kind}_weight were 0 (jtrans prepare --labels adds labels)"
             )
     return tuple(warnings)
+
+
+def check_rate(config: Config) -> tuple[str, ...]:
+    """Return a warning if the factor of the schedule `noam` looks like a learning rate."""
+    training = config.training
+    if training.schedule.name != "noam" or training.learning_rate >= LEAST_FACTOR:
+        return ()
+    return (
+        f"training.learning_rate {training.learning_rate:g} is the factor of the schedule noam, "
+        "usually 1, and not a rate: training will be very slow (--set training.learning_rate=1.0)",
+    )
+
+
+def check_tied(config: Config, corpus: PreparedCorpus) -> None:
+    """Check that one embedding matrix for both sides has the same tokens on both.
+
+    Raises:
+        ConfigError: it has not, although there are as many.
+    """
+    source, target = corpus.pipeline.source.vocabulary, corpus.pipeline.target.vocabulary
+    if getattr(config.model, "tie", None) == "all" and source.tokens != target.tokens:
+        raise ConfigError(
+            f"tie = 'all' needs one vocabulary for both sides, but {corpus.folder} has two",
+            where="model.tie",
+            hint="use model.tie = 'decoder', or prepare the corpus with --vocabulary joint",
+        )
 
 
 def check_metrics(model: TranslationModel, config: Config, corpus: PreparedCorpus) -> None:

@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 from jtrans.config import Config, InitialWeights, SystemConfig, recipe_names
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CheckpointError, ConfigError, JtransError, did_you_mean, how_many
-from jtrans.models.base import TranslationModel
+from jtrans.models.base import TranslationModel, check_agreement
 from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.runs import RUNS, WEIGHTS, Checkpoint, Run, find_run
 from jtrans.training.checkpoint import load_optimiser
@@ -167,6 +167,7 @@ def load_initial(
     check_vocabularies(initial, corpus, "--from")
     checkpoint = initial.checkpoint("best")
     checkpoint.verify(WEIGHTS)
+    theirs = initial.config(system_configs()).model
     try:
         load_weights(model, checkpoint.weights)
     except CheckpointError as error:
@@ -183,6 +184,12 @@ def load_initial(
             hint=f"make the sizes equal, or name the weights that both have in {INIT_FROM}",
             kind="run.other-size",
         ) from error
+    if theirs.system == config.model.system:  # of equal sizes they may still mean something else
+        try:
+            check_agreement(theirs, config.model)
+        except ConfigError as error:
+            error.hint = f"set it as [model] of {initial.folder / 'config.toml'} does"
+            raise
     return checkpoint
 
 
