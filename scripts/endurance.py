@@ -25,6 +25,7 @@ from scripts.bench.interleave import write
 
 UPDATES = 200_000
 EVERY = 1000  # updates between two samples
+LEAST_SAMPLES = 4  # one of each quarter
 TINY = {"width": 16, "ffn_width": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
 TRAINING = {"batch_tokens": 64, "validate_every": 2000, "validate_sentences": 10}
 TOLERANCES = {"resident_mib": 4.0, "open_files": 0.0, "threads": 0.0}
@@ -126,6 +127,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the samples to this file")
     chosen = parser.parse_args()
     samples = endure(chosen.data, chosen.updates, chosen.every)
+    if len(samples) < LEAST_SAMPLES:
+        raise SystemExit(f"{len(samples)} samples are too few to tell what grows: nothing written")
     changes = growth(samples)
     faults = growing(changes)
     done = samples[-1].update

@@ -8,6 +8,7 @@ import io
 import json
 import logging
 import os
+import stat
 import sys
 import time
 from collections.abc import Sequence
@@ -60,19 +61,20 @@ class VisibleText:
         return getattr(self.rich_proxied_file, name)
 
 
-class Terminal(io.FileIO):
-    """A terminal as a file; what is written after it was closed is dropped.
+class Lasting(io.FileIO):
+    """A terminal or a pipe as a file; what is written after it was closed is dropped.
 
-    Writing fails before the system sends SIGHUP, and a process that ignores SIGHUP (nohup, disown)
-    must continue. So only the signal decides what a closed terminal means for the work.
+    Writing to a terminal fails before the system sends SIGHUP, and a process that ignores SIGHUP
+    (nohup, disown) must continue. So only the signal decides what a closed terminal means for the
+    work. A pipe that nobody reads any more (``2>&1 | head``) ends no work that does not need it.
     """
 
     def write(self, data: Buffer, /) -> int:
-        """Write to the terminal, or drop the text if it was closed."""
+        """Write, or drop the text if nobody can read it."""
         try:
             return super().write(data)
         except OSError as error:
-            if error.errno != errno.EIO:
+            if error.errno not in (errno.EIO, errno.EPIPE):
                 raise
             return memoryview(data).nbytes
 
@@ -111,15 +113,28 @@ def keep_results_apart() -> None:
         sys.stdout = Results(sys.stdout)
 
 
-def outlive_terminal() -> None:
-    """Replace stdout and stderr, where they are terminals, by streams that outlive them."""
+def outlive_readers() -> None:
+    """Replace stdout and stderr, where they are terminals, and stderr as a pipe, too.
+
+    The streams in their place outlive whoever reads them. Results on stdout are not among them
+    where it is a pipe: without a reader there is nothing to do.
+    """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream.isatty():
+        is_pipe = name == "stderr" and _is_pipe(stream)
+        if stream.isatty() or is_pipe:
             stream.flush()
-            file = io.BufferedWriter(Terminal(stream.fileno(), "w", closefd=False))
+            file = io.BufferedWriter(Lasting(stream.fileno(), "w", closefd=False))
             text = io.TextIOWrapper(file, encoding="utf-8", line_buffering=True)
-            setattr(sys, name, VisibleText(text))
+            setattr(sys, name, text if is_pipe else VisibleText(text))
+
+
+def _is_pipe(stream: Any) -> bool:
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):
+        return False  # closed, or a stream of a test
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def show_log(*, is_shown: bool) -> None:

@@ -205,7 +205,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     _replace_closed_streams()
-    console.outlive_terminal()
+    console.outlive_readers()
     for stream, errors in (
         (sys.stdin, "strict"),
         (sys.stdout, "backslashreplace"),  # for file names that are not UTF-8

@@ -165,7 +165,6 @@ def autocast(device: torch.device, precision: str) -> contextlib.AbstractContext
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
-@functools.cache
 def prepare_device(device: torch.device, *, for_training: bool = False) -> DeviceInfo:
     """Make the device ready and describe it; on a CPU choose the faster matmul backend.
 
@@ -177,6 +176,14 @@ def prepare_device(device: torch.device, *, for_training: bool = False) -> Devic
             In training all layers of a micro-batch share shapes, so oneDNN need only be a
             twentieth faster; in a search the shapes change from step to step.
     """
+    info = _prepared(device, for_training=for_training)
+    if device.type != "cpu":  # the choice of oneDNN for a CPU would let a GPU compute in TF32
+        torch.set_float32_matmul_precision("highest")
+    return info
+
+
+@functools.cache
+def _prepared(device: torch.device, *, for_training: bool) -> DeviceInfo:
     # every translation waits for the measurement, which a wide margin allows to be coarse
     margin, rounds = (1.05, 10) if for_training else (1.6, 3)
     info = _prepare(device, margin, rounds)

@@ -46,7 +46,7 @@ class WorkFolder:
     def __init__(self, target: Path, key: str) -> None:
         self.named = target
         self.target = Path(os.path.realpath(target))  # a link stays; its target is written
-        self.folder = self.target.with_name(f".{self.target.name}.work")
+        self.folder = self.target.parent / f".{self.target.name}.work"
         self.result = self.folder / "made"
         self.key = key
         self.is_continued = False

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scripts.bench.interleave import timed_precisions, write
+from scripts.bench.interleave import recorded_command, timed_precisions, write
 
 if TYPE_CHECKING:
     from jtrans.training.trainer import Trainer
@@ -63,7 +63,7 @@ def main() -> None:
         )
     for curve in curves:
         del curve["seconds"]  # variants ran one after the other: not comparable
-    command = f"python -m scripts.bench.curves --data {chosen.data.name}"
+    command = recorded_command("curves")
     write(chosen.json, command=command, recipe=chosen.recipe, rows=curves)
 
 

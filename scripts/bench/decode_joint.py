@@ -28,6 +28,7 @@ from scripts.bench.interleave import (
     Task,
     in_turns,
     leave_waiting_alone,
+    recorded_command,
     spread,
     timed_precisions,
     write,
@@ -335,14 +336,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="how often each variant is timed")
     parser.add_argument("--json", type=Path, help="write the result to this file")
     chosen = parser.parse_args()
-    command = f"python -m scripts.bench.decode_joint --data {chosen.data.name}"
+    command = recorded_command("decode_joint")
     if chosen.memory:
-        command += " --memory"
         table = memory(chosen.data)
         for each in table:
             print(f"{each['variant']:<14} peak {each['peak_mib']:,} MiB")
     elif chosen.agreement:
-        command += f" --agreement {chosen.agreement.name}"
         table = agreement(chosen.agreement, chosen.data, 100 if chosen.quick else 1000)
         for each in table:
             print(
@@ -351,8 +350,6 @@ def main() -> None:
             )
     else:
         count, sentences = (1, 32) if chosen.quick else (chosen.rounds, SENTENCES)
-        for name in ("system", "batch", "precision"):
-            command += "".join(f" --{name} {value}" for value in getattr(chosen, name) or ())
         compare = functools.partial(
             measure,
             batches=chosen.batch or BATCHES,

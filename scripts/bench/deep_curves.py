@@ -106,7 +106,7 @@ def curve(trainer: Trainer, updates: int) -> dict[str, Any]:
     for update, loss in enumerate(curves.losses(trainer), start=1):
         chunk.append(loss)
         if not math.isfinite(loss):
-            break
+            break  # with a last validation, below
         if update % SMOOTHED == 0:
             train.append(round(statistics.fmean(chunk), 4))
             chunk = []
@@ -116,6 +116,8 @@ def curve(trainer: Trainer, updates: int) -> dict[str, Any]:
             print(f"  update {update}: train {train[-1]}, valid {measured:.3f}", flush=True)
         if update == updates:
             break
+    if not valid or valid[-1][0] != update:
+        valid.append((update, round(trainer.validator(trainer.model)["loss"], 4)))
     return {
         "parameters": trainer.model.parameter_count(),
         "updates": update,

@@ -21,7 +21,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from scripts.bench.interleave import Amounts, Round, Task, in_turns, rows, timed_precisions, write
+from scripts.bench.interleave import (
+    Amounts,
+    Round,
+    Task,
+    in_turns,
+    recorded_command,
+    rows,
+    timed_precisions,
+    write,
+)
 
 RECIPES = ("multi30k-de-en/reformer-fast", "multi30k-de-en/pervasive")
 UPDATE_TOKENS, QUICK_TOKENS = 2048, 512  # target tokens of a round
@@ -115,7 +124,7 @@ def main() -> None:
     result = table(in_turns(variants, rounds=2 if chosen.quick else 5))
     for row in result:
         print(describe(row))
-    command = f"python -m scripts.bench.grid --data {chosen.data.name}"
+    command = recorded_command("grid")
     values: dict[str, Any] = {"update_tokens": options["tokens"], "rows": result}
     if chosen.learned:
         values["learned"] = json.loads(chosen.learned.read_text(encoding="utf-8"))

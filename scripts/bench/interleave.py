@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import platform
 import resource
+import shlex
 import statistics
 import sys
 import time
@@ -145,10 +146,24 @@ def report(rows: list[dict[str, Any]], unit: str, *, path: Path | None, **entrie
     write(path, rows=rows, **entries)
 
 
+def recorded_command(module: str) -> str:
+    """Return the command of this process for its result: files and folders by their names."""
+    arguments = list(sys.argv[1:])
+    if "--json" in arguments:
+        place = arguments.index("--json")
+        del arguments[place : place + 2]
+    shown = [Path(each).name if Path(each).exists() else each for each in arguments]
+    return shlex.join(["python", "-m", f"scripts.bench.{module}", *shown])
+
+
 def rows_with(path: Path, row: dict[str, Any], key: str) -> dict[str, dict[str, Any]]:
-    """Return the rows that `write` wrote, by `key`, with `row` added or replaced."""
-    written = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
-    return {old[key]: old for old in [*written, row]}
+    """Return the rows that `write` wrote, by `key`, with `row` added or replaced.
+
+    An old row keeps the machine and the torch that it was measured with.
+    """
+    written = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"rows": []}
+    origin = {name: written[name] for name in ("machine", "torch") if name in written}
+    return {old[key]: old for old in [*({**origin, **each} for each in written["rows"]), row]}
 
 
 def write(path: Path | None, **entries: Any) -> None:
@@ -158,14 +173,18 @@ def write(path: Path | None, **entries: Any) -> None:
     if path is None:
         return
     rows = entries.pop("rows")
+    origin = {"machine": f"{processor()}, {os.cpu_count()} cores", "torch": torch.__version__}
     value = {
         **entries,
-        "machine": f"{processor()}, {os.cpu_count()} cores",
+        "machine": origin["machine"],
         "products_gflops": product_rates(),
         **_waiting(),
-        "torch": torch.__version__,
+        "torch": origin["torch"],
         "python": sys.version.split()[0],
-        "rows": rows,
+        # only rows from elsewhere name their origin
+        "rows": [
+            {name: item for name, item in row.items() if origin.get(name) != item} for row in rows
+        ],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")

@@ -13,7 +13,15 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from scripts.bench.interleave import Amounts, Task, in_turns, report, rows, timed_precisions
+from scripts.bench.interleave import (
+    Amounts,
+    Task,
+    in_turns,
+    recorded_command,
+    report,
+    rows,
+    timed_precisions,
+)
 
 RECIPES = ("multi30k-en-de/transformer-tiny", "iwslt14-de-en/transformer")
 FORMS = ("all tokens at once", "blocks of tokens")
@@ -64,7 +72,7 @@ def main() -> None:
                 for form in FORMS
             }
             result += rows(in_turns(variants, rounds=1 if chosen.quick else 5), "tokens")
-    command = f"python -m scripts.bench.output_loss --data {chosen.data.name}"
+    command = recorded_command("output_loss")
     report(result, "tokens", path=chosen.json, command=command)
 
 

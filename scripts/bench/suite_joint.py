@@ -25,6 +25,7 @@ from scripts.bench.interleave import (
     Task,
     in_turns,
     leave_waiting_alone,
+    recorded_command,
     rows,
     timed_precisions,
     write,
@@ -55,8 +56,7 @@ def joint_suite(chosen: argparse.Namespace) -> None:
     ]
     for row in table:
         print(describe(row))
-    settings = "".join(f" --set {value}" for value in chosen.set)
-    command = f"python -m scripts.bench.train --suite joint --data {chosen.data.name}{settings}"
+    command = recorded_command("train")
     write(chosen.json, command=command, recipe=RECIPE, update_tokens=tokens, rows=table)
 
 

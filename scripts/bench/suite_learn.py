@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scripts.bench.interleave import rows_with, write
+from scripts.bench.interleave import recorded_command, rows_with, write
 
 if TYPE_CHECKING:
     from jtrans.config import Config
@@ -145,7 +145,7 @@ def learn(
     print(f"{name}: {clock.minutes:.1f} of at most {limit:g} minutes done", flush=True)
     result = train(name, corpus, learned.accuracy, limit, clock)
     row = measure(name, corpus, result, clock)
-    command = f"python -m scripts.bench.systems learn --corpus {corpus_name}"
+    command = recorded_command("systems")
     keep(results, learned, row, command=command, corpus=corpus.name)
     print(
         "{recipe}: {parameters:,} parameters, {minutes} min, {updates:,} updates, valid token "

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from scripts.bench.interleave import spread, write
+from scripts.bench.interleave import recorded_command, spread, write
 
 if TYPE_CHECKING:
     from jtrans.data.batch import Batch
@@ -65,7 +65,7 @@ def scaling_suite(chosen: argparse.Namespace) -> None:
         )
     worst = max(row["cost"]["median"] for row in rows)
     print(f"the most expensive position costs {worst:.2f}; the limit is {LIMIT}")
-    command = "python -m scripts.bench.train --suite scaling"
+    command = recorded_command("train")
     device = info.describe("fp32")
     write(chosen.json, command=command, device=device, limit=LIMIT, rows=rows)
 

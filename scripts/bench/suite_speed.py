@@ -24,6 +24,7 @@ from scripts.bench.interleave import (
     Task,
     in_turns,
     processor,
+    recorded_command,
     rows_with,
     spread,
     write,
@@ -188,7 +189,7 @@ def keep(path: Path, row: dict[str, Any]) -> None:
     rows = rows_with(path, row, "system")
     ordered = [rows[name] for name in SYSTEMS if name in rows]
     sizes = {"S": LENGTH, "T": LENGTH, "sentences": SENTENCES, "beam": BEAM, "batch": BATCH}
-    write(path, command="python -m scripts.bench.systems speed", sizes=sizes, rows=ordered)
+    write(path, command=recorded_command("systems"), sizes=sizes, rows=ordered)
 
 
 def ship(results: dict[str, Any], path: Path) -> None:

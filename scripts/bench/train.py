@@ -25,6 +25,7 @@ from scripts.bench.interleave import (
     Task,
     in_turns,
     leave_waiting_alone,
+    recorded_command,
     report,
     rows,
     timed_precisions,
@@ -129,7 +130,7 @@ def transformer_suite(chosen: argparse.Namespace) -> None:
             train_peer, peer, chosen.data, chosen.batch_tokens, count
         )
     table = rows(in_turns(variants, rounds=rounds), "tokens")
-    command = f"python -m scripts.bench.train --data {chosen.data.name}"
+    command = recorded_command("train")
     settings = {"sizes": SIZES, "toolkits": versions()}
     report(table, "tokens", path=chosen.json, command=command, **settings)
 

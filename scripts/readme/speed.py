@@ -81,9 +81,9 @@ def decode_joint(results: dict[str, Any]) -> str:
             row["variant"],
             str(row["batch"]),
             f"{row['sentences_per_second']:.1f}",
-            ratio.format(**row["ratio"]),
-            "{median:.2f}".format(**row["ratio_to_fp32"]),
-            "{median:.2f}".format(**row["ratio_to_16"]),
+            ratio.format(**row["ratio"]) if row["ratio"] else "",
+            "{median:.2f}".format(**row["ratio_to_fp32"]) if row["ratio_to_fp32"] else "",
+            "{median:.2f}".format(**row["ratio_to_16"]) if row["ratio_to_16"] else "",
             f"{100 * row['product_share']:.0f} %" if "product_share" in row else "",
             f"{row['peak_mib']:,}",
         ]

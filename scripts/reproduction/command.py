@@ -42,6 +42,7 @@ from scripts.reproduction.summary import as_json, missing, notes, summarise, tab
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit with its code."""
     let_threads_wait()
+    console.outlive_readers()
     given = list(sys.argv[1:] if arguments is None else arguments)
     chosen = parser().parse_args(given)
     try:

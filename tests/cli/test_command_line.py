@@ -277,8 +277,17 @@ def test_the_unexpected_is_one_paragraph_without_traceback(
     code, out, err = jtrans("info")
     assert (code, out) == (1, "")
     assert err.startswith("error: ZeroDivisionError: division by zero\nhint: this is a bug")
-    with pytest.raises(ZeroDivisionError):
-        jtrans("--debug", "info")
+    debugged = jtrans("--debug", "info")
+    assert debugged.code == 1
+    assert debugged.err.startswith("Traceback") and debugged.err.endswith(err)
+
+
+def test_debug_adds_a_traceback_and_changes_nothing_else(jtrans: Jtrans) -> None:
+    for command in (["train", "nosuch"], ["score", "nosuch", "--json"]):
+        code, out, err = jtrans(*command)
+        debugged = jtrans(*command, "--debug")
+        assert (debugged.code, debugged.out) == (code, out) == (2, out)
+        assert debugged.err.startswith("Traceback") and debugged.err.endswith(err)
 
 
 def test_a_reader_who_leaves_is_no_failure(tmp_path: Path) -> None:

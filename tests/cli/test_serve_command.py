@@ -141,6 +141,11 @@ def test_a_joint_system_shows_its_grid(make_run: MakeRun) -> None:
     assert translation.grid is not None and len(translation.grid) == len(translation.tokens)
 
 
+def test_who_sends_too_much_still_reads_why_it_is_refused(url: str) -> None:
+    status, answer = post(url, b"x" * (8 * MOST_BYTES))
+    assert (status, answer["error"]["message"]) == (413, "the request is too long")
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium (Debian package chromium)")
 def test_the_page_shows_translations_and_what_is_wrong(
     url: str, translator: Translator, tmp_path: Path

@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from jtrans.cli.console import outlive_terminal, print_table, rich_console
+from jtrans.cli.console import outlive_readers, print_table, rich_console
 
 
 def test_lines_reach_the_terminal_and_are_dropped_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal, inside = pty.openpty()
     with os.fdopen(inside, "w", encoding="utf-8") as stream:
         monkeypatch.setattr(sys, "stdout", stream)
-        outlive_terminal()
+        outlive_readers()
         assert sys.stdout.isatty() and sys.stdout.fileno() == inside
         print("Häuser")
         assert os.read(terminal, 100) == "Häuser\r\n".encode()
@@ -23,11 +23,34 @@ def test_lines_reach_the_terminal_and_are_dropped_after_it(monkeypatch: pytest.M
         print("for nobody", flush=True)
 
 
+def test_messages_that_nobody_reads_any_more_end_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w", encoding="utf-8") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        outlive_readers()
+        print("Häuser", file=sys.stderr)
+        assert os.read(reader, 100) == "Häuser\n".encode()
+        os.close(reader)
+        print("for nobody", file=sys.stderr, flush=True)
+
+
+def test_results_that_nobody_reads_end_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    stream = os.fdopen(writer, "w", encoding="utf-8")
+    monkeypatch.setattr(sys, "stdout", stream)
+    outlive_readers()
+    os.close(reader)
+    with pytest.raises(BrokenPipeError):
+        print("for nobody", flush=True)
+    with pytest.raises(BrokenPipeError):
+        stream.close()
+
+
 def test_other_failures_of_a_terminal_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal, inside = pty.openpty()
     with os.fdopen(os.dup(inside), "w", encoding="utf-8") as stream:
         monkeypatch.setattr(sys, "stderr", stream)
-        outlive_terminal()
+        outlive_readers()
         os.close(stream.fileno())
         with pytest.raises(OSError, match="Bad file"):
             print("for nobody", file=sys.stderr, flush=True)
@@ -44,7 +67,7 @@ def test_a_text_cannot_steer_the_terminal_but_styles_can(monkeypatch: pytest.Mon
     hostile, shown = "a\x1b[2J\r\b\x7f\x9b31m\tb", []
     with os.fdopen(inside, "w", encoding="utf-8") as stream:
         monkeypatch.setattr(sys, "stdout", stream)
-        outlive_terminal()
+        outlive_readers()
         print(hostile)
         shown.append(os.read(terminal, 1000).decode())
         print_table(["name"], [[hostile]])

@@ -18,7 +18,7 @@ from plugins.command_line import Jtrans, start_process
 
 from jtrans.cli.stop_signals import StopSignals
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.nn.device import prepare_device
+from jtrans.nn import device
 from jtrans.runs import Run
 from jtrans.training.optimisation.guard import GradientGuard
 
@@ -167,7 +167,7 @@ def test_the_configuration_in_a_run_continues_with_it(workplace: Path, jtrans: J
 
 
 def test_verbose_logs_files_and_device_with_times(workplace: Path, jtrans: Jtrans) -> None:
-    prepare_device.cache_clear()
+    device._prepared.cache_clear()
     arguments = ("train", "tiny.toml", "--data", "data", "--run", "runs/logged", "--json")
     done = jtrans(*arguments, "--verbose")  # before or after the command
     result = json.loads(done.out)

@@ -34,10 +34,10 @@ def _no_wish(monkeypatch: pytest.MonkeyPatch) -> None:
 def fresh_choice() -> Iterator[None]:
     """Choose the matmul backend anew, and put the old choice back afterwards."""
     before = torch.get_float32_matmul_precision()
-    prepare_device.cache_clear()
+    device._prepared.cache_clear()
     yield
     torch.set_float32_matmul_precision(before)
-    prepare_device.cache_clear()
+    device._prepared.cache_clear()
 
 
 @pytest.mark.parametrize("name", ["cpu", "cpu:0"])
@@ -296,6 +296,17 @@ def test_each_gpu_is_asked_for_its_own_precision(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: current[-1] == 1)
     assert resolve_precision(torch.device("cuda:1"), "auto") == "bf16"
     assert resolve_precision(torch.device("cuda:0"), "auto") == "fp32"
+
+
+@pytest.mark.usefixtures("fresh_choice")
+def test_a_gpu_computes_in_float32_after_a_cpu_that_took_onednn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "H200")
+    for _ in range(2):  # also when it is ready already
+        torch.set_float32_matmul_precision("medium")  # oneDNN on a CPU, TF32 on a GPU
+        prepare_device(torch.device("cuda:1"))
+        assert torch.get_float32_matmul_precision() == "highest"
 
 
 @pytest.mark.parametrize("fault", ["Triton is not installed", "Triton is older than 3.4", None])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,30 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> PreparedCorpus:
     )
 
 
+def test_rows_keep_the_machine_they_were_measured_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "rows.json"
+    monkeypatch.setattr(interleave, "product_rates", dict)
+    for machine, name in (("old", "a"), ("old", "b"), ("new", "b")):
+        monkeypatch.setattr(interleave, "processor", lambda machine=machine: machine)
+        rows = interleave.rows_with(path, {"name": name}, "name")
+        interleave.write(path, rows=list(rows.values()))
+    first, second = json.loads(path.read_text())["rows"]
+    assert first["machine"].startswith("old, ") and second == {"name": "b"}
+    assert json.loads(path.read_text())["machine"].startswith("new, ")
+
+
+def test_a_recorded_command_has_all_options_and_no_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, data = "multi30k-de-en/transformer", str(tmp_path)
+    given = ["--data", data, "--json", "x.json", "--quick", "--recipe", recipe, "--set", "a=[1, 2]"]
+    monkeypatch.setattr(sys, "argv", ["train.py", *given])
+    expected = f"python -m scripts.bench.train --data {tmp_path.name} --quick --recipe {recipe}"
+    assert interleave.recorded_command("train") == f"{expected} --set 'a=[1, 2]'"
+
+
 def done(task: Any) -> interleave.Round:
     return interleave.Round(dict(task.work(0)), 2.0, dict(task.measure()), 100.0)
 
@@ -95,7 +120,10 @@ def test_decoding_of_joint_models_counts_sentences_and_compares_within_rounds(
         {"system": "s", "variant": "v", "batch": 64, **bf16}
     )
     system = {"system": "s", "variant": "v", "batch": 64, **row}
-    text = speed.decode_joint({"command": "c", "machine": "m", "torch": "t", "rows": [system]})
+    alone = {**system, "ratio": None, "ratio_to_fp32": None, "ratio_to_16": None}
+    origin = {"command": "c", "machine": "m", "torch": "t"}
+    assert speed.decode_joint({**origin, "rows": [alone]}).count("|  |") >= 1
+    text = speed.decode_joint({**origin, "rows": [system]})
     assert "| s | v | 64 | 16.0 | 2.00 (2.00 to 2.00) | 1.00 | 0.50 | 20 % | 9 |" in text
 
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import socket
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError
 from functools import cache
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 2**20  # of a request
 MOST_LINES = 1_000
+DRAIN_SECONDS, MOST_DRAINED = 5.0, 2**26  # what is read of a refused request, in bytes
 SECONDS = 30.0  # in which a request must have arrived
 TAKES = {"/": "GET", "/models": "GET", "/translate": "POST"}
 # the page loads nothing from other servers
@@ -181,6 +183,20 @@ class _Handler(BaseHTTPRequestHandler):
     ) -> None:
         self.close_connection = True  # the rest of what the client sent was not read
         self._send_json(status, {"error": {"kind": kind, "message": message, "hint": hint}})
+        self._drain()
+
+    def _drain(self) -> None:
+        """Drop what the client still sends; a socket with unread bytes would reset its answer."""
+        end, left = time.monotonic() + DRAIN_SECONDS, MOST_DRAINED
+        with contextlib.suppress(OSError):
+            self.wfile.flush()
+            self.connection.shutdown(socket.SHUT_WR)
+            while left > 0 and (seconds := end - time.monotonic()) > 0:
+                self.connection.settimeout(seconds)
+                data = self.connection.recv(2**16)
+                if not data:
+                    return
+                left -= len(data)
 
     def _send_json(self, status: int, value: Any) -> None:
         text = json.dumps(value, ensure_ascii=False) + "\n"
