@@ -446,6 +446,12 @@ def test_a_wrong_value_is_explained_in_words_of_the_file(override: str, message:
     assert caught.value.where == "from --set"
 
 
+def test_all_that_a_value_may_be_is_named() -> None:
+    with pytest.raises(ConfigError, match="'all', or input should be greater than 0") as caught:
+        load_config("demo/convs2s", system_configs(), overrides=["model.attention=[0]"])
+    assert caught.value.message.endswith("(got [0])")
+
+
 # Faults of other schemas
 
 

@@ -420,8 +420,22 @@ def test_the_next_command_names_a_recipe_of_the_corpus(
     recipes: list[str], expected: str, jtrans: Jtrans, tiny: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jtrans.config.recipe_names", lambda: recipes)
+    monkeypatch.setattr("jtrans.cli.prepare._needs_joint_vocabulary", lambda recipe: False)
     following = jtrans("prepare", tiny).err.splitlines()[-1]
     assert following == f"Next: jtrans train {expected}"
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("is_joint", [False, True])
+def test_a_recipe_with_one_matrix_for_both_sides_needs_a_joint_vocabulary(
+    jtrans: Jtrans, is_joint: bool
+) -> None:
+    named = jtrans("train", "multi30k-en-de/transformer-tiny")
+    assert named.code == 2 and "prepare multi30k-en-de --vocabulary joint" in named.err
+    joint = ["--vocabulary", "joint"] if is_joint else []
+    result = jtrans(*OWN, *joint, "--out", "data/prepared/multi30k-en-de")
+    follows = "multi30k-en-de/transformer-tiny" if is_joint else "demo/reformer-fast --data"
+    assert f"Next: jtrans train {follows}" in result.err
 
 
 @pytest.mark.usefixtures("files")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -174,3 +175,18 @@ def test_a_device_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("jtrans.files.LONGEST_LINE", 1 << 20)
     with pytest.raises(CorpusError, match="line 1 of /dev/zero is longer than 1 MiB"):
         read_line_file(Path("/dev/zero"))
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".xz"])
+def test_the_command_that_converts_a_file_reads_it_packed_or_not(
+    tmp_path: Path, ending: str
+) -> None:
+    packings: dict[str, Any] = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
+    path = tmp_path / f"a file.de{ending}"
+    path.write_bytes(packings[ending]("Häuser\n".encode("latin-1")))
+    with pytest.raises(CorpusError, match="not UTF-8") as caught:
+        LineFile(path)
+    hint = str(caught.value.hint)
+    command = hint[hint.index("if it is Latin-1: ") + 18 : hint.index(" > NEW")]
+    done = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
+    assert done.stdout == "Häuser\n".encode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,10 +21,13 @@ from jtrans.errors import ConfigError, JtransError
 from jtrans.models.base import TranslationModel, check_agreement
 from jtrans.models.zoo import system_configs
 from jtrans.runs import OPTIMISER, Run
+from jtrans.text.pipeline import TextPipeline, TextSide
+from jtrans.text.vocabulary import Vocabulary
 from jtrans.training.estimate import estimate
 from jtrans.training.events import Start, TrainingEvents
 from jtrans.training.session import train
 from jtrans.training.setup.build import make_trainer
+from jtrans.training.setup.checks import check_rate, check_tied
 from jtrans.training.weights.initial import freeze
 
 Make = Callable[..., TranslationModel]
@@ -337,6 +341,27 @@ def test_settings_that_say_nothing_about_weights_may_differ() -> None:
         check_agreement(configs[system](), configs[system](**setting))
     with pytest.raises(ConfigError, match="heads is 4"):
         check_agreement(configs["dlcl"](), configs["dlcl"](heads=8))
+
+
+def test_one_matrix_for_two_vocabularies_of_equal_size_is_refused(make_config: Any) -> None:
+    def corpus_of(*tokens: str) -> Any:
+        sides = [TextSide("de", vocabulary=Vocabulary.build({token: 1})) for token in tokens]
+        return SimpleNamespace(pipeline=TextPipeline(*sides), folder=Path("data"))
+
+    config = make_config(model={"tie": "all"})
+    check_tied(config, corpus_of("a", "a"))
+    check_tied(make_config(model={"tie": "decoder"}), corpus_of("a", "b"))
+    with pytest.raises(ConfigError, match="one vocabulary for both sides, but data has two"):
+        check_tied(config, corpus_of("a", "b"))
+
+
+@pytest.mark.parametrize(("rate", "is_low"), [(7e-4, True), (0.5, False)])
+def test_a_factor_of_noam_that_looks_like_a_rate_is_warned_of(
+    make_config: Any, rate: float, is_low: bool
+) -> None:
+    config = make_config(learning_rate=rate, schedule={"name": "noam", "warmup": 10})
+    assert len(check_rate(config)) == is_low
+    assert not check_rate(make_config(learning_rate=rate))
 
 
 def test_a_run_of_other_sizes_to_take_all_from_is_refused_with_the_sizes(

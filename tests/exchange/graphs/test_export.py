@@ -60,10 +60,17 @@ def make(make_run: MakeRun, system: str, sizes: dict[str, Any]) -> Run:
     return Run.open(make_run(system, config=config))
 
 
+# a buffer of two rows is full after the second step
+VARIANTS = {"transformer-pp": SIZES | ONE_LAYER | {"ner_tags": 0, "kernels": [2], "dilation": 1}}
+CASES = [*TRACED.items(), *VARIANTS.items()]
+
+
 @pytest.mark.sample(3)
-@pytest.mark.parametrize("system", TRACED)
-def test_graphs_translate_as_the_model(make_run: MakeRun, system: str) -> None:
-    run = make(make_run, system, TRACED[system])
+@pytest.mark.parametrize(("system", "sizes"), CASES)
+def test_graphs_translate_as_the_model(
+    make_run: MakeRun, system: str, sizes: dict[str, Any]
+) -> None:
+    run = make(make_run, system, sizes)
     export = export_to_onnx(run, run.folder / "out")  # compares other sizes than it traced
     check = check_export(run, export, DecodingChoices(), LINES, [LINES], Silent())
     assert check.comparison.same == 1.0
