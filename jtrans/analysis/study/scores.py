@@ -98,9 +98,8 @@ def _output(
         side = member.words.target
         words = [side.segment(line) for line in member.hypotheses]
     reference_words = [[side.segment(line) for line in lines] for lines in references]
-    if (
-        lowercase
-    ):  # multi-bleu.perl folds A to Z only, the pipeline of a lower-cased run all letters
+    if lowercase:
+        # multi-bleu.perl folds A to Z alone, but the pipeline of a lower-cased run all letters
         words = _lower(words)
         reference_words = [_lower(lines) for lines in reference_words]
     return SystemOutput(member.name, member.hypotheses, words, reference_words, group)
