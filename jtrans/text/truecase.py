@@ -66,6 +66,6 @@ def first_words(words: Sequence[str]) -> list[int]:
 
 
 def _capitalised(word: str) -> str:
-    first = word[:1].upper()
+    first = word[:1].title()  # no sentence begins with the capitals of Georgian
     # "ß" and "ŉ" have no single-letter capital: they stay
     return first + word[1:] if len(first) == 1 and first.lower() == word[:1].lower() else word

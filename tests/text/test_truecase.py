@@ -28,6 +28,8 @@ def test_sentences_within_a_line_begin_anew_quotes_left_aside() -> None:
 def test_capitals_are_restored() -> None:
     assert TRUECASER.restore(["das", "Haus", ".", "er"]) == ["Das", "Haus", ".", "Er"]
     assert TRUECASER.restore(["ß"]) == ["ß"]
+    georgian = Truecaser.learn(Counter({"ეს": 3, "არის": 5}))  # whose capitals begin no sentence
+    assert georgian.restore(["ეს", "არის"]) == ["ეს", "არის"]
 
 
 WORDS = st.sampled_from(["Das", "das", "Haus", "US", "us", "Us", ".", "?", "er", "Er", "„", "ßa"])

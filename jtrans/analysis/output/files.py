@@ -33,12 +33,12 @@ def write_results(items: Sequence[Figure | Table], folder: Path, *, prefix: str 
         paths = [_with(stem, ending) for ending in NUMBERS]
         write_text(paths[0], to_csv(table))
         write_text(paths[1], _latex(item))
-        write_json(paths[2], as_json(item))
         files += paths
         if isinstance(item, Figure):
             files += draw(item, stem)
         elif isinstance(item, Heatmap):
             files += draw_weights(item, stem)
+        write_json(paths[2], as_json(item))  # last: `is_written` trusts the others if it is right
     return files
 
 

@@ -63,7 +63,7 @@ def draw(figure: Figure, stem: Path) -> list[Path]:
     from matplotlib.figure import Figure as Canvas
 
     names = [series.system for series in figure.series]
-    with drawing_style(STYLE, fonts_for(names)[0]):
+    with drawing_style(STYLE, fonts_for([*names, *figure.bins])[0]):
         canvas = Canvas(figsize=(WIDTH, HEIGHT + MORE * _are_wide(figure)), layout="constrained")
         FigureCanvasAgg(canvas)
         axes = canvas.add_subplot()

@@ -90,7 +90,7 @@ def weights_csv(view: View) -> str:
 
 def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text)  # whose line ends make it quote a carriage return in a cell
     writer.writerow(columns)
     writer.writerows(["" if cell is None else cell for cell in row] for row in rows)
-    return text.getvalue()
+    return text.getvalue().replace("\r\n", "\n")

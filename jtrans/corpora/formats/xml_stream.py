@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import codecs
 import html.entities
+import itertools
 import re
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
-from jtrans.corpora.packed import read_chunks
+from jtrans.corpora.packed import fed_to, read_chunks
 from jtrans.errors import CorpusError
 
+_ENCODING = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 _STANDALONE = re.compile(rb"""(<\?xml[^>]*?)\s+standalone\s*=\s*(?:"yes"|'yes')""")
 
 
@@ -36,7 +39,11 @@ def read_xml_stream(path: Path, handler: Any) -> None:
         if not is_parameter:
             handler.data(html.entities.html5.get(f"{name};", f"&{name};"))
 
-    parser = expat.ParserCreate()
+    chunks = read_chunks(path)
+    first = next(chunks, b"")
+    # the claim to be standalone forbids undeclared entities
+    first = _STANDALONE.sub(rb"\1", first, count=1)
+    parser = expat.ParserCreate("utf-8" if _is_utf8(first) else None)
     parser.buffer_text = True
     # as if the file had a document type: without one, an undeclared entity ends the parsing
     parser.UseForeignDTD(True)
@@ -47,10 +54,16 @@ def read_xml_stream(path: Path, handler: Any) -> None:
     # entities let an XML file read other files and exhaust memory; no corpus needs them
     parser.EntityDeclHandler = refuse_entity
     try:
-        for number, chunk in enumerate(read_chunks(path)):
-            # the claim to be standalone forbids undeclared entities
-            parser.Parse(chunk if number else _STANDALONE.sub(rb"\1", chunk, count=1))
+        for chunk in itertools.chain([first], chunks):
+            parser.Parse(chunk)
         parser.Parse(b"", True)
+    except (ValueError, LookupError) as error:
+        iconv = fed_to("iconv -f ENCODING -t UTF-8", path)
+        raise CorpusError(
+            f"{path} declares an encoding that cannot be read: {error}",
+            hint=f"convert it, {iconv} > NEW, and declare encoding='UTF-8' in its first line",
+            kind="corpus.xml",
+        ) from error
     except expat.ExpatError as error:
         raise CorpusError(
             f"{path} is not well-formed XML: {error}",
@@ -58,6 +71,15 @@ def read_xml_stream(path: Path, handler: Any) -> None:
             hint="get the file again",
             kind="corpus.xml",
         ) from error
+
+
+def _is_utf8(beginning: bytes) -> bool:
+    """Return whether a file declares UTF-8 by any of its names, of which expat knows one."""
+    declared = _ENCODING.match(beginning)
+    try:
+        return declared is not None and codecs.lookup(declared[1].decode("ascii")).name == "utf-8"
+    except LookupError:
+        return False
 
 
 def fits_language(language: str, tag: str) -> bool:

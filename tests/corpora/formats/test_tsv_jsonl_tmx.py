@@ -120,6 +120,22 @@ def test_tmx_units_give_pairs_without_inline_codes(tmp_path: Path) -> None:
     assert text.notes == {"unit without both languages": 1, "inline code dropped": 2}
 
 
+@pytest.mark.parametrize("name", ["utf8", "UTF_8", "utf-8"])
+def test_utf8_may_have_any_of_its_names(tmp_path: Path, name: str) -> None:
+    text = TMX.replace("Hund", "Hündin").replace('encoding="UTF-8"', f'encoding="{name}"')
+    assert pairs(read_tmx(write(tmp_path / "a.tmx", text), PAIR))[1] == ("Hündin", "Dog")
+
+
+@pytest.mark.parametrize("name", ["GB2312", "Big5", "x-nonsense"])
+def test_an_encoding_that_cannot_be_read_is_refused_with_a_way_out(
+    tmp_path: Path, name: str
+) -> None:
+    path = write(tmp_path / "a.tmx", TMX.replace('encoding="UTF-8"', f'encoding="{name}"'))
+    with pytest.raises(CorpusError, match="declares an encoding that cannot be read") as caught:
+        read_tmx(path, PAIR)
+    assert "iconv" in str(caught.value.hint) and caught.value.exit_code == 2
+
+
 def test_a_packed_tmx_file_of_another_encoding_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.tmx.gz"
     path.write_bytes(gzip.compress(TMX.replace("UTF-8", "UTF-16").encode("utf-16")))
