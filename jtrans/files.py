@@ -57,9 +57,11 @@ def disk_errors(path: Path) -> Iterator[None]:
 def _explained(number: int, path: Path) -> JtransError | None:
     """Return what a user can do about a failed write to a path; None if the error is another."""
     if number in (errno.ENOSPC, errno.EDQUOT):
+        is_temporary = path.is_relative_to(tempfile.gettempdir())
+        other = "set TMPDIR to another folder" if is_temporary else "choose another folder"
         return WorkError(
             f"the disk is full: cannot write {path}",
-            hint="free some space or choose another folder, then run the same command again",
+            hint=f"free some space or {other}, then run the same command again",
             kind="disk.full",
         )
     if number == errno.EFBIG:
@@ -241,7 +243,10 @@ def whole_folder(path: Path, *, replaces: bool = True) -> Iterator[Path]:
                 old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent)) / "old"
                 path.rename(old)
                 temporary.rename(path)
-                shutil.rmtree(old.parent)
+                # it is replaced: a file that is still open on a network disk must not undo that
+                shutil.rmtree(old.parent, ignore_errors=True)
+                if old.parent.exists():
+                    _log.warning("%s could not be deleted", old.parent)
             else:
                 temporary.rename(path)
             _sync(path.parent)

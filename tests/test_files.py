@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from jtrans.errors import JtransError
+from jtrans.data import scratch
+from jtrans.errors import JtransError, WorkError
 from jtrans.files import (
     disk_errors,
     file_digest,
@@ -195,6 +196,37 @@ def test_a_folder_that_must_not_be_replaced_stays(tmp_path: Path) -> None:
         (folder / "newer").touch()
     assert [path.name for path in (tmp_path / "empty").iterdir()] == ["new"]
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_an_old_folder_that_cannot_be_deleted_is_replaced_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "lock").touch()
+    unlink = os.unlink
+
+    def as_on_nfs(path: Any, **options: Any) -> None:
+        if Path(path).name != "lock":
+            unlink(path, **options)  # an open file stays there under another name
+
+    monkeypatch.setattr(os, "unlink", as_on_nfs)
+    with whole_folder(tmp_path / "run") as folder:
+        (folder / "new").touch()
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["new"]
+    assert "could not be deleted" in caplog.text
+
+
+def test_a_full_folder_for_temporary_files_is_named_with_its_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(scratch, "IN_MEMORY", 0)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(WorkError, match="the disk is full") as caught:
+        scratch.scratch_zeros(10, "int32")
+    assert "TMPDIR" in str(caught.value.hint)
 
 
 def test_what_is_written_is_on_disk_before_it_has_its_name(

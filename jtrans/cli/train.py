@@ -143,7 +143,7 @@ def train(
         )
         results.append(result)
         if is_first:
-            _close(result, list(trainings) if folder == [*trainings][-1] else [])
+            _close(result, folder, list(trainings))
         if exit_code is not None:
             break
     if as_json and is_first:
@@ -173,8 +173,32 @@ def _for_seeds(config: Config, run: Path, seeds: str, seed: int | None) -> dict[
     return result
 
 
-def _close(result: Result, runs: Sequence[Path]) -> None:
-    """Report how training ended, and suggest the next command for runs that are ready."""
+def _suggest_continuing(stopped: Path, trainings: Sequence[Path]) -> None:
+    """Suggest the command that continues; with --restart it would delete what has been trained."""
+    from jtrans.runs import Run
+
+    given = ["jtrans", *sys.argv[1:]]
+    arguments = [each for each in given if each != "--restart"]
+    place = trainings.index(stopped) + 1
+    if arguments == given or not any(map(Run.exists, trainings[place:])):
+        console.next_step(shlex.join(arguments))
+        return
+    seeds = [folder.name.removeprefix("seed-") for folder in trainings]
+    begun, others = ",".join(seeds[:place]), ",".join(seeds[place:])
+    place = next(i for i, each in enumerate(arguments) if each.startswith("--seeds"))
+    rest = arguments[:place] + arguments[place + 1 + ("=" not in arguments[place]) :]
+    console.next_step(shlex.join([*rest, "--seeds", begun]))
+    console.talk(f"then: {shlex.join([*rest, '--seeds', others, '--restart'])}")
+
+
+def _close(result: Result, folder: Path, trainings: Sequence[Path]) -> None:
+    """Report how training ended, and suggest the next command.
+
+    Args:
+        result: of the run of one seed.
+        folder: of this run.
+        trainings: the folders of all seeds, in order.
+    """
     from jtrans.cli.train_table import duration
     from jtrans.models.zoo import system_configs
     from jtrans.runs import Run
@@ -182,8 +206,7 @@ def _close(result: Result, runs: Sequence[Path]) -> None:
     name = shlex.quote(str(result.run))
     if result.reason == "stopped":
         console.talk(f"stopped at update {result.update:,}; everything is saved in {name}")
-        arguments = [each for each in sys.argv[1:] if each != "--restart"]  # it has begun
-        console.next_step(shlex.join(["jtrans", *arguments]))
+        _suggest_continuing(folder, trainings)
         return
     if not result.trained:
         stop = Run.open(result.run).config(system_configs()).training.stop
@@ -221,8 +244,8 @@ def _close(result: Result, runs: Sequence[Path]) -> None:
         console.talk(returns_text(result.returns))
     if result.window:
         console.talk(window_text(result.window))
-    if runs:
-        console.next_step(shlex.join(["jtrans", _use(runs), *map(str, runs)]))
+    if folder == trainings[-1]:
+        console.next_step(shlex.join(["jtrans", _use(trainings), *map(str, trainings)]))
 
 
 def _use(runs: Sequence[Path]) -> str:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from jtrans.files import disk_errors
+
 IN_MEMORY = 2**24  # bytes; smaller arrays are not worth a file
+
+
+def _temporary_errors() -> contextlib.AbstractContextManager[None]:
+    return disk_errors(Path(tempfile.gettempdir()))
 
 
 def scratch_zeros(count: int, dtype: DTypeLike) -> NDArray[Any]:
@@ -19,12 +27,12 @@ def scratch_zeros(count: int, dtype: DTypeLike) -> NDArray[Any]:
     The system may move parts of it to the disk; the file disappears with the array.
 
     Raises:
-        OSError: the disk has no room for it.
+        WorkError: the disk has no room for it.
     """
     size = count * np.dtype(dtype).itemsize
     if size <= IN_MEMORY or not hasattr(os, "posix_fallocate"):
         return np.zeros(count, dtype)
-    with tempfile.TemporaryFile(prefix="jtrans-") as file:
+    with _temporary_errors(), tempfile.TemporaryFile(prefix="jtrans-") as file:
         # a full disk raises here; later, a mapped page without room would kill the process
         os.posix_fallocate(file.fileno(), 0, size)
         return np.frombuffer(mmap.mmap(file.fileno(), size), dtype)
@@ -42,14 +50,20 @@ class ScratchArray:
         self._count = 0
 
     def append(self, part: NDArray[Any]) -> None:
-        """Write the next items, [n]."""
-        self._file.write(np.ascontiguousarray(part, self._dtype).data)
+        """Write the next items, [n].
+
+        Raises:
+            WorkError: the disk has no room for them; so does `read`.
+        """
+        with _temporary_errors():
+            self._file.write(np.ascontiguousarray(part, self._dtype).data)
         self._count += part.size
 
     def read(self) -> NDArray[Any]:
         """Return all items, [items]; nothing may be appended afterwards."""
         if not self._count:
             return np.zeros(0, self._dtype)
-        self._file.flush()
+        with _temporary_errors():
+            self._file.flush()
         mapped = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         return np.frombuffer(mapped, self._dtype)

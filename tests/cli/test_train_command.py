@@ -11,12 +11,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from plugins.command_line import Jtrans, start_process
 
 from jtrans.cli.stop_signals import StopSignals
+from jtrans.cli.train import _suggest_continuing
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.nn import device
 from jtrans.runs import Run
@@ -433,6 +435,20 @@ def test_averages_that_cannot_be_made_are_refused(
     assert done.code == 2
     assert done.err.startswith("error: ")
     assert "hint: " in done.err
+
+
+@pytest.mark.parametrize("option", [["--seeds", "1,2,3"], ["--seeds=1,2,3"]])
+def test_later_seeds_of_a_stopped_restart_are_not_taken_for_new_ones(
+    option: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, make_run: Any
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["jtrans", "train", "r", *option, "--restart", "--run", "x"])
+    runs = [Path(make_run(f"seed-{number}")) for number in (1, 2, 3)]
+    _suggest_continuing(runs[1], runs)
+    told = capsys.readouterr().err
+    assert "Next: jtrans train r --run x --seeds 1,2\n" in told
+    assert "then: jtrans train r --run x --seeds 3 --restart\n" in told
+    _suggest_continuing(runs[2], runs)
+    assert f"Next: jtrans train r {' '.join(option)} --run x\n" in capsys.readouterr().err
 
 
 def test_seeds_without_commas_are_hinted_at(jtrans: Jtrans) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from jtrans.data import scratch
 from jtrans.data.scratch import scratch_zeros
+from jtrans.errors import JtransError
 
 
 @pytest.mark.parametrize("in_memory", [0, 2**20], ids=["file", "memory"])
@@ -31,5 +32,5 @@ def test_an_empty_array_needs_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_disk_without_room_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(OSError):
+    with pytest.raises(JtransError):
         scratch_zeros(2**50, np.int64)

@@ -22,6 +22,7 @@ from jtrans.nn.gpu import attention as gpu_attention
 from jtrans.nn.layer import set_recompute
 from jtrans.training.micro_batches import GradientAccumulator, UpdateLoss
 from jtrans.training.objective import Objective, batch_loss
+from jtrans.training.optimisation.noise_scale import NoiseScale
 
 META = torch.device("meta")
 INDICES = np.array([1, 0, 2])
@@ -105,6 +106,15 @@ class Copies:
     def to(self, *_: object, non_blocking: bool = False) -> Tensor:
         self.copied.append((self.pinned[-1], non_blocking))
         return self.pinned[-1]
+
+
+def test_the_noise_scale_is_added_to_the_losses_without_a_copy_from_the_cpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    noise = NoiseScale()
+    noise._is_measuring, noise._sums = True, [torch.ones(()), torch.ones(())]
+    monkeypatch.setattr(Tensor, "new_tensor", lambda *_: pytest.fail("a copy"))
+    assert noise.joined(torch.tensor([3.0])).tolist() == [3.0, 2.0, 2.0]
 
 
 def test_a_gpu_gets_only_what_it_needs_from_pinned_memory(

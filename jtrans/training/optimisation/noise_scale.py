@@ -68,7 +68,7 @@ class NoiseScale:
             return losses
         sums = [each.to(losses.dtype) for each in self._sums]
         total = torch.stack([losses.new_zeros(()), *sums]).sum()
-        return torch.cat([losses, torch.stack([total, total.new_tensor(len(self._sums))])])
+        return torch.cat([losses, torch.stack([total, total.new_full((), len(self._sums))])])
 
     def parted(self, sums: Tensor) -> Tensor:
         """Return the losses in the sums over all ranks of what `joined` returned, [n]."""

@@ -11,6 +11,7 @@ import safetensors.torch
 
 from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.files import disk_errors
 from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.nn.device import prepare_device, resolve_device, resolve_precision
 from jtrans.progress import Progress
@@ -66,7 +67,8 @@ def validate_averages(
             chosen = tuple(checkpoints[-count:])
             means, metadata = average_weights([each.verify(WEIGHTS).weights for each in chosen])
             path = Path(folder) / WEIGHTS
-            safetensors.torch.save_file(means, path, metadata=metadata)
+            with disk_errors(path):
+                safetensors.torch.save_file(means, path, metadata=metadata)
             load_weights(model, path)
             value = validator(model)[METRICS[metric]]
             candidates.append(Candidate(chosen, value))

@@ -23,7 +23,9 @@ from jtrans.nn.memory import is_out_of_memory
 
 _log = logging.getLogger(__name__)
 
-MOST_GRAPHS = 24  # each holds caches of its size
+# A piece of mixed lengths needs some dozens in turn: fewer would be captured again and again. The
+# memory of their caches is limited by itself.
+MOST_GRAPHS = 128
 MEMORY_SHARE = 0.25  # of a GPU, for all of them
 WARM_UPS = 3  # before a capture, on a stream of its own, as torch's documentation demands
 LEAST_SLOTS, LEAST_SOURCE = 64, 16
@@ -184,9 +186,13 @@ class CudaCapture:
                 for _ in range(WARM_UPS):
                     work()
             torch.cuda.current_stream().wait_stream(stream)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=self._pool, stream=stream):
-                result = work()
+            graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+            try:
+                with torch.cuda.graph(graph, pool=self._pool, stream=stream):
+                    result = work()
+            except BaseException:
+                torch.cuda.set_stream(before)  # torch does not, if the capture cannot be ended
+                raise
             self._pool = self._pool or graph.pool()
 
         def replay() -> Tensor:
