@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import logging
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -71,7 +72,7 @@ class Export:
         if not cls.exists(folder):
             raise CheckpointError(
                 f"no export in {folder}: it has no {FACTS}",
-                hint=f"make one: jtrans export RUN --to {program} --out {folder}",
+                hint=f"make one: jtrans export RUN --to {program} --out {shlex.quote(str(folder))}",
                 kind="export.missing",
             )
         export = cls(folder)
@@ -258,7 +259,7 @@ def find_export(name: str, program: str) -> Export:
         raise CheckpointError(
             f"the run has no export to {program}",
             where=str(run.folder),
-            hint=f"make it: jtrans export {name} --to {program}",
+            hint=f"make it: jtrans export {shlex.quote(name)} --to {program}",
             kind="export.missing",
         )
     export = Export.open(folder, program)
@@ -269,7 +270,7 @@ def find_export(name: str, program: str) -> Export:
             _log.warning(
                 "the export holds %s, but the %s checkpoint of the run is now %s: "
                 "jtrans export %s --to %s renews it",
-                *(held, selector, now, name, program),
+                *(held, selector, now, shlex.quote(name), program),
             )
     return export
 

@@ -251,6 +251,15 @@ def print_table(
     rich_console().print(table)
 
 
+_bars: set[RichProgress] = set()  # that are drawn
+
+
+def close_bars() -> None:
+    """End all bars: one that is left behind hides the cursor and keeps the standard streams."""
+    while _bars:
+        _bars.pop().stop()
+
+
 class TerminalProgress:
     """The `jtrans.progress.Progress` of the command line: one live bar, plain lines elsewhere."""
 
@@ -292,6 +301,7 @@ class TerminalProgress:
             self._bar, self._name = _live_bar(unit, is_open=total is None), task
             self._task = self._bar.add_task(task, total=total, completed=done)
             self._bar.start()
+            _bars.add(self._bar)
         if self._task is not None:
             self._bar.update(self._task, completed=done, total=total)
         if total is not None and done >= total:
@@ -300,6 +310,7 @@ class TerminalProgress:
     def _close(self) -> None:
         if self._bar is not None:
             self._bar.stop()
+            _bars.discard(self._bar)
             self._bar, self._task, self._name = None, None, ""
         self._lines = None  # the next task begins to count anew, even if it has the same name
 
@@ -369,4 +380,5 @@ def _live_bar(unit: str, *, is_open: bool) -> RichProgress:
         console=console,
         transient=True,
         expand=True,
+        redirect_stdout=False,  # results are no messages
     )

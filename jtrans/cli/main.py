@@ -228,7 +228,10 @@ def main(arguments: list[str] | None = None) -> None:
     as_json = "--json" in arguments
     is_final = True
     try:
-        code = _run(arguments)
+        try:
+            code = _run(arguments)
+        finally:
+            console.close_bars()
     except UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error, file=sys.stderr)

@@ -45,7 +45,7 @@ def recipes(
             console.print_json({"name": name, "description": description(text), "toml": text})
         else:
             print(text, end="")
-            console.next_step(f"jtrans train {name}")
+            console.next_step(f"jtrans train {shlex.quote(name)}")
     else:
         path = _copy(name, copy)
         if as_json:

@@ -161,9 +161,18 @@ def _scale_sizes(
     as_json: bool,
 ) -> None:
     """Solve for the sizes of a recipe, of any system; write the scaled recipe into `out`."""
+    from jtrans.api import default_run
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
-    from jtrans.scaling.sizes import layer_counts, resized, size_settings, stack_sizes, width_ratio
+    from jtrans.runs import Run
+    from jtrans.scaling.sizes import (
+        ffn_width,
+        layer_counts,
+        resized,
+        size_settings,
+        stack_sizes,
+        width_ratio,
+    )
     from jtrans.scaling.solve import Gradients, solve
 
     config = load_config(recipe, system_configs(), overrides=settings)
@@ -173,9 +182,17 @@ def _scale_sizes(
     command = ["jtrans", "train", recipe]
     for setting in (*settings, *size_settings(larger)):
         command += ["--set", setting]
+    # not the default run of the recipe, which is that of the base model
+    run = default_run(recipe)
+    layers = "+".join(map(str, layer_counts(larger).values()))
+    sizes = f"{layers}-layers-ffn-{ffn_width(larger)}"
+    if Run.exists(run) and Path(recipe).suffix == ".toml":  # the configuration file of a run
+        data = Run(run).info.get("data")
+        command += ["--data", str(data)] if data else []
+    command += ["--run", f"{run}-{sizes}"]
     if out is not None and not scaling.changes_nothing:
         path = _write_recipe(out, recipe, config, larger, scaling.realised)
-        command = ["jtrans", "train", str(path)]
+        command = ["jtrans", "train", str(path), "--run", str(out / f"scaled-{sizes}")]
     _show_sizes(scaling, layer_counts(config), as_json=as_json)
     if not scaling.changes_nothing:
         console.next_step(shlex.join(command))

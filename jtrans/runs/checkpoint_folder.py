@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -136,7 +137,7 @@ class CheckpointFolder:
             where=str(self.folder),
             hint=f"{guess}available: best, last, {', '.join(dict.fromkeys(names))}"
             if names
-            else f"train it: jtrans train {self.folder}/config.toml --run {self.folder}",
+            else f"train it: jtrans train {shlex.quote(str(self.folder / 'config.toml'))}",
             kind="checkpoint.missing",
         )
 

@@ -63,6 +63,24 @@ def test_figures_are_printed_and_written_to_the_first_run(
     assert written == sorted(f"test.{name}.{end}" for name in FIGURES[analysis] for end in endings)
 
 
+@pytest.mark.parametrize("analysis", [["length"], ["attention", "--sentence", "a b"]])
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_file_in_place_of_the_output_folder_is_refused_before_any_work(
+    jtrans: Jtrans, runs: list[Path], analysis: list[str], place: str, loaded_runs: list[str]
+) -> None:
+    Path("file").write_text("mine", encoding="utf-8")
+    result = jtrans("analyze", analysis[0], runs[0], *analysis[1:], "--out", place)
+    assert result.code == 2 and "file is a file: cannot write" in result.err
+    assert not loaded_runs and Path("file").read_text(encoding="utf-8") == "mine"
+
+
+def test_int8_is_refused_before_any_work(
+    jtrans: Jtrans, runs: list[Path], loaded_runs: list[str]
+) -> None:
+    result = jtrans("analyze", "length", runs[0], "--precision", "int8")
+    assert result.code == 2 and "int8" in result.err and not loaded_runs
+
+
 def test_attention_is_compared_on_the_same_sentences(
     jtrans: Jtrans, runs: list[Path], corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
 ) -> None:

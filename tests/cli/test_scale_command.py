@@ -88,7 +88,8 @@ def test_losses_of_any_recipe_lead_to_its_sizes(
     assert result.code == 0, result.err
     command = shlex.split(result.err.rpartition("Next: ")[2])
     assert command[:3] == ["jtrans", "train", recipe]
-    config = load_config(recipe, system_configs(), overrides=command[4::2]).model.model_dump()
+    assert command[-2] == "--run" and command[-1].startswith(f"runs/{recipe}-")
+    config = load_config(recipe, system_configs(), overrides=command[4:-2:2]).model.model_dump()
     assert {key: config[key] for key in sizes} == sizes
 
 
@@ -312,7 +313,8 @@ def test_given_losses_write_a_recipe_that_can_be_trained(jtrans: Jtrans, tmp_pat
     scaled = load_config(str(tmp_path / "larger" / "scaled.toml"), system_configs())
     assert scaled == resized(base, more_layers=more["layers"], more_width=more["width"])
     assert more != {"layers": 0, "width": 0}
-    assert f"Next: jtrans train {Path('larger', 'scaled.toml')}" in result.err
+    run = Path("larger", "scaled-")
+    assert f"Next: jtrans train {Path('larger', 'scaled.toml')} --run {run}" in result.err
     assert [path.name for path in (tmp_path / "larger").iterdir()] == ["scaled.toml"]
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import sys
 
 import pytest
 
-from jtrans.cli.console import TerminalProgress
+from jtrans.cli.console import TerminalProgress, close_bars
 
 MB = 1_000_000
 
@@ -54,6 +55,21 @@ def draw(screen: Screen, task: str, steps: list[int], total: int | None, unit: s
         for done in steps:
             progress.advance(task, done, total, unit=unit)
         progress.say("", "")  # ends the bar, which draws it a last time
+
+
+def test_bars_that_an_error_left_behind_are_ended_and_keep_no_results(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = io.StringIO()
+    monkeypatch.setattr("sys.stdout", results)
+    monkeypatch.setattr("sys.stderr", screen)
+    progress = TerminalProgress()
+    progress.advance("Translating", 1, 9)
+    print("{}")
+    assert results.getvalue() == "{}\n" and "\x1b[?25l" in screen.getvalue()  # no cursor
+    close_bars()
+    assert screen.getvalue().rindex("\x1b[?25h") > screen.getvalue().rindex("\x1b[?25l")
+    assert sys.stderr is screen
 
 
 def test_a_download_shows_sizes_rate_and_time_left(screen: Screen) -> None:

@@ -98,7 +98,8 @@ def _predict(member: Member, lines: Sequence[Sequence[str]]) -> dict[str, NDArra
         member.run.pipeline.source,
         names,
         translator.batch_tokens,
-        translator.precision,
+        # int8 is for the search alone
+        "fp32" if translator.precision == "int8" else translator.precision,
     )
     tagged = tagger.tag_words(lines, member.progress)
     numbers = {kind: {name: i for i, name in enumerate(labels)} for kind, labels in names.items()}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jtrans.cli import console
-from jtrans.cli.analyze.options import out_option
+from jtrans.cli.analyze.options import check_writable, out_option
 from jtrans.cli.options import (
     CHECKPOINT,
     DEVICE,
@@ -131,6 +131,7 @@ def attention(
         run.checkpoint(checkpoint)
     lines = [text.lines(run) for run in opened]
     _check_same_lines(names, lines, text.split)
+    check_writable(out or opened[0].reports_folder)
     from jtrans.analysis.attention.pairs import explain_pair
     from jtrans.decoding.options import DecodingChoices
     from jtrans.decoding.translator import Translator

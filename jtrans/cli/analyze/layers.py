@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jtrans.cli import console
-from jtrans.cli.analyze.options import out_option
+from jtrans.cli.analyze.options import check_writable, out_option
 from jtrans.cli.analyze.show import print_item
 from jtrans.cli.options import CHECKPOINT, JSON, argument
 
@@ -37,6 +37,8 @@ def layers(
     for run, name in zip(opened, names, strict=True):
         _check_run(run, name)
         run.checkpoint(checkpoint)
+    folder = out or opened[0].reports_folder
+    check_writable(folder)
     import torch
 
     from jtrans.analysis.figures.layers import layer_tables
@@ -48,7 +50,6 @@ def layers(
     items = layer_tables(
         (name, load_model(run, checkpoint, cpu)) for run, name in zip(opened, names, strict=True)
     )
-    folder = out or opened[0].reports_folder
     files = write_results(items, folder)
     if as_json:
         console.print_json(

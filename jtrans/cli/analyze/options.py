@@ -15,8 +15,10 @@ from jtrans.cli.options import (
     DEVICE,
     JSON,
     PRECISION,
+    PRECISIONS,
     DecodingOptions,
     argument,
+    check_choice,
     data_option,
     flag,
     option,
@@ -90,12 +92,9 @@ class StudyOptions:
         Raises:
             ConfigError: options that cannot be combined, or the results could not be written.
         """
+        check_choice("--precision", self.precision, PRECISIONS)
         study = self._of_files() if self.ref else self._of_runs()
-        folder = output.folder(study)
-        existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-        if not os.access(existing, os.W_OK):
-            message = f"no permission to write {folder}"
-            raise ConfigError(message, hint="--out DIR names another folder", kind="disk.read-only")
+        check_writable(output.folder(study))
         return study
 
     def given(self) -> list[str]:
@@ -176,6 +175,21 @@ class StudyOptions:
             as_is=self.as_is,
             progress=console.TerminalProgress(),
         )
+
+
+def check_writable(folder: Path) -> None:
+    """Check before any work that its results can be written.
+
+    Raises:
+        ConfigError: they cannot.
+    """
+    existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if existing.is_dir() and os.access(existing, os.W_OK):
+        return
+    fault = "no permission to write" if existing.is_dir() else f"{existing} is a file: cannot write"
+    raise ConfigError(
+        f"{fault} {folder}", hint="--out DIR names another folder", kind="disk.read-only"
+    )
 
 
 @option_group
