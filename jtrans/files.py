@@ -57,7 +57,8 @@ def disk_errors(path: Path) -> Iterator[None]:
 def _explained(number: int, path: Path) -> JtransError | None:
     """Return what a user can do about a failed write to a path; None if the error is another."""
     if number in (errno.ENOSPC, errno.EDQUOT):
-        is_temporary = path.is_relative_to(tempfile.gettempdir())
+        # not gettempdir(), which would write to find a folder
+        is_temporary = tempfile.tempdir is not None and path == Path(tempfile.tempdir)
         other = "set TMPDIR to another folder" if is_temporary else "choose another folder"
         return WorkError(
             f"the disk is full: cannot write {path}",

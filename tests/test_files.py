@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +223,11 @@ def test_a_full_folder_for_temporary_files_is_named_with_its_variable(
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    with monkeypatch.context() as patch, pytest.raises(WorkError) as other, disk_errors(PLACE):
+        patch.setattr(tempfile, "tempdir", None)
+        patch.setattr(tempfile, "gettempdir", lambda: pytest.fail("it writes to find a folder"))
+        full()
+    assert "choose another folder" in str(other.value.hint)
     monkeypatch.setattr(scratch, "IN_MEMORY", 0)
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(WorkError, match="the disk is full") as caught:

@@ -74,7 +74,7 @@ class Lasting(io.FileIO):
         try:
             return super().write(data)
         except OSError as error:
-            if error.errno not in (errno.EIO, errno.EPIPE):
+            if error.errno not in (errno.EIO, errno.EPIPE, errno.ECONNRESET):
                 raise
             return memoryview(data).nbytes
 
@@ -114,10 +114,10 @@ def keep_results_apart() -> None:
 
 
 def outlive_readers() -> None:
-    """Replace stdout and stderr, where they are terminals, and stderr as a pipe, too.
+    """Replace stdout and stderr where they are terminals, and stderr where it is a pipe.
 
-    The streams in their place outlive whoever reads them. Results on stdout are not among them
-    where it is a pipe: without a reader there is nothing to do.
+    The streams in their place outlive whoever reads them. A pipe behind stdout does not: results
+    that nobody reads are nothing to work for.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializeAsAny, model_validator
 
@@ -19,6 +19,11 @@ class SystemConfig(ConfigSection):
 
     system: str
     width: Count  # E of the hidden states; the schedule "noam" scales the learning rate by it
+
+    def meaning(self) -> dict[str, Any]:
+        """Return what decides what weights mean, by setting: all but rates and the like."""
+        names = [name for name in type(self).model_fields if name not in self.without_weights]
+        return {name: getattr(self, name) for name in names if not name.endswith("dropout")}
 
     @property
     def scalable_sizes(self) -> ScalableSizes | None:

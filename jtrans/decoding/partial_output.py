@@ -33,7 +33,8 @@ class PartialOutput:
 
     Attributes:
         lines: input lines whose output is written.
-        is_over: whether the lines of an earlier attempt are dropped, because something has changed.
+        is_over: whether the lines of an earlier attempt are dropped at the first `append`, because
+            something has changed.
 
     Raises:
         JtransError: they cannot be written; errors name them and not their parts.

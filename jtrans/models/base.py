@@ -234,19 +234,20 @@ def check_agreement(
         there: the settings of the model that the weights are from.
         here: the settings of the model that takes them.
         names: the settings to compare, with their names in the user's configuration; by default
-            all but rates of dropout and `SystemConfig.without_weights`.
+            those of `SystemConfig.meaning`.
 
     Raises:
         ConfigError: a setting differs.
     """
     if names is None:
-        fields = set(type(here).model_fields) - here.without_weights
-        names = {name: name for name in sorted(fields) if not name.endswith("dropout")}
+        theirs, ours = there.meaning(), here.meaning()
+        names = {name: name for name in ours}
+    else:
+        theirs, ours = ({name: getattr(c, name, None) for name in names} for c in (there, here))
     for key, name in names.items():
-        theirs, ours = getattr(there, key, None), getattr(here, key, None)
-        if theirs != ours:
+        if theirs.get(key) != ours[key]:
             raise ConfigError(
-                f"{key} is {theirs} in the run to start from, and {ours} here",
+                f"{key} is {theirs.get(key)} in the run to start from, and {ours[key]} here",
                 where=f"model.{name}",
                 kind="run.other-size",
             )

@@ -6,7 +6,7 @@ loading torch. The model files use them unchanged.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -91,6 +91,12 @@ class TransformerPlusPlusConfig(TransformerConfig):
     ner_tags: Tags = 37  # named entities, predicted from encoder layer 2; 0: no such head
     pos_weight: LossWeight = 0.1  # weight of the loss per labelled token; translation: 1
     ner_weight: LossWeight = 0.1
+
+    def meaning(self) -> dict[str, Any]:
+        """Return what decides what weights mean; kernels and dilations layer by layer."""
+        layers = range(max(self.encoder_layers, self.decoder_layers))
+        convolutions = [self.convolution_of(layer) for layer in layers] if self.convolution else []
+        return {**super().meaning(), "kernels": convolutions, "dilation": None}
 
     def is_mixed_in_encoder(self, layer: int) -> bool:
         """Return whether an encoder layer, counted from 0, has a mixed block."""
@@ -231,6 +237,10 @@ class Convs2sConfig(SystemConfig):
     dropout: Rate = 0.2  # p: embedded inputs, inputs of convolutions, before the output matrix
     positions: Count = 1024  # rows of each position table: the longest sentence, </s> counted
     tie: Literal["none", "decoder"] = "none"  # whether the output matrix is the target embedding
+
+    def meaning(self) -> dict[str, Any]:
+        """Return what decides what weights mean; layers that attend by their numbers."""
+        return {**super().meaning(), "attention": self.attending_layers}
 
     @property
     def attending_layers(self) -> tuple[int, ...]:

@@ -337,8 +337,14 @@ def test_settings_that_say_nothing_about_weights_may_differ() -> None:
         ("transformer-pp", {"pos_weight": 1.0, "ner_weight": 2.0}),
         ("hybrid", {"rnmt_initial_range": 0.3, "dropout": 0.7}),
     ]
+    settings += [  # the same in other words
+        ("transformer-pp", {"kernels": (3, 7, 15, 31), "dilation": (2,)}),
+        ("convs2s", {"attention": tuple(range(1, len(configs["convs2s"]().attending_layers) + 1))}),
+    ]
     for system, setting in settings:
         check_agreement(configs[system](), configs[system](**setting))
+    with pytest.raises(ConfigError, match="kernels is"):
+        check_agreement(configs["transformer-pp"](), configs["transformer-pp"](dilation=1))
     with pytest.raises(ConfigError, match="heads is 4"):
         check_agreement(configs["dlcl"](), configs["dlcl"](heads=8))
 

@@ -110,7 +110,8 @@ class TranslationWork:
         done = output.lines
         if output.is_over:
             console.talk(
-                f"starting {output.paths[0]} over: its input, options, .part or .part.json changed"
+                f"starting {output.paths[0]} over, once there are lines to write: its input, "
+                "options, .part or .part.json changed"
             )
         if done:
             console.talk(f"continuing {output.paths[0]} after {how_many(done, 'line')}")

@@ -13,7 +13,9 @@ from xml.parsers import expat
 from jtrans.corpora.packed import fed_to, read_chunks
 from jtrans.errors import CorpusError
 
-_ENCODING = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
+_ENCODING = re.compile(
+    rb"""(?:\xef\xbb\xbf)?<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._-]+)["']"""
+)
 _STANDALONE = re.compile(rb"""(<\?xml[^>]*?)\s+standalone\s*=\s*(?:"yes"|'yes')""")
 
 

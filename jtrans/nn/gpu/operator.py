@@ -150,7 +150,7 @@ def _launched(kernel: Callable[..., Tensor], plain: Callable[..., Tensor], *inpu
     """Return the result of a kernel, or of matrix products if its tile is too large for the GPU.
 
     A tile of 128 positions and heads of 128 features takes 256 KiB of shared memory in float32,
-    more than an H100 has, and 128 KiB in bfloat16, more than GPUs for games have.
+    more than an H100 has, and 128 KiB in bfloat16, more than consumer GPUs have.
     """
     from triton.runtime.errors import OutOfResources
 

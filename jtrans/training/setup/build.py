@@ -63,7 +63,8 @@ def make_trainer(
     torch.manual_seed(config.training.seed)
     random.seed(config.training.seed)
     sides = corpus.pipeline.source, corpus.pipeline.target
-    check_tied(config, corpus)
+    if not run.checkpoints():  # runs of earlier versions go on
+        check_tied(config, corpus)
     with _too_large(config):
         model = build_model(config.model, *(len(side.vocabulary) for side in sides))
         if not ranks.is_sharding:

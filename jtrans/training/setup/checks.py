@@ -9,7 +9,7 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.models.base import TranslationModel
 
-LEAST_FACTOR = 0.01  # of the schedule `noam`, in which the rate is this factor at most / sqrt(E)
+LEAST_FACTOR = 0.01  # of the schedule `noam`, whose rate is at most this factor / sqrt(E)
 
 
 def check_lengths(model: TranslationModel, corpus: PreparedCorpus) -> None:

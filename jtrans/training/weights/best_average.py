@@ -67,7 +67,7 @@ def validate_averages(
             chosen = tuple(checkpoints[-count:])
             means, metadata = average_weights([each.verify(WEIGHTS).weights for each in chosen])
             path = Path(folder) / WEIGHTS
-            with disk_errors(path):
+            with disk_errors(Path(tempfile.gettempdir())):
                 safetensors.torch.save_file(means, path, metadata=metadata)
             load_weights(model, path)
             value = validator(model)[METRICS[metric]]
