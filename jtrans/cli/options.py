@@ -276,6 +276,9 @@ def check_choice(name: str, value: str, valid: Sequence[str]) -> None:
         raise option_error(f"unknown value {value!r}", name_hint(value, valid), where=name)
 
 
+LONGEST_SEED = 30  # digits; int() refuses thousands of them with an error of its own
+
+
 def read_seeds(text: str) -> list[int]:
     """Return the numbers of `--seeds`.
 
@@ -283,7 +286,7 @@ def read_seeds(text: str) -> list[int]:
         ConfigError: not all are numbers below 2^32, or some are the same.
     """
     parts = [part.strip() for part in text.split(",")]
-    numbers = [int(part) for part in parts if part.isdecimal()]
+    numbers = [int(part) for part in parts if part.isdecimal() and len(part) < LONGEST_SEED]
     if len(set(numbers)) < len(parts):
         raise _seeds_error(f"--seeds needs different numbers, not {text!r}")
     if max(numbers) >= 2**32:

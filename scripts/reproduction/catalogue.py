@@ -12,7 +12,6 @@ from typing import Any
 from jtrans.errors import ConfigError, name_hint, usage_error
 
 FOLDER = Path(__file__).parent
-HIGHEST_SEED = 2**32 - 1  # that training.seed may have
 
 
 @dataclass(frozen=True)
@@ -155,25 +154,3 @@ def parse_rows(text: str) -> list[str]:
             f"{text!r} is not a list of rows", "--rows transformer,reformer-fast", where="--rows"
         )
     return names
-
-
-def parse_seeds(text: str) -> list[int]:
-    """Return the seeds of ``1,2,3``.
-
-    Raises:
-        ConfigError: the text is not a list of distinct numbers that can be seeds.
-    """
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
-        raise _no_seeds(f"{text!r} is not a list of different seeds")
-    for part in parts:
-        if len(part) > len(str(HIGHEST_SEED)) or int(part) > HIGHEST_SEED:
-            raise _no_seeds(f"seed {part[:30]} is higher than {HIGHEST_SEED}")
-    seeds = [int(part) for part in parts]
-    if len(set(seeds)) < len(seeds):
-        raise _no_seeds(f"{text!r} is not a list of different seeds")
-    return seeds
-
-
-def _no_seeds(message: str) -> ConfigError:
-    return usage_error(message, "--seeds 1,2,3", where="--seeds")

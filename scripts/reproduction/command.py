@@ -16,6 +16,7 @@ from typing import Any
 
 from jtrans.cli import console
 from jtrans.cli.main import show_error
+from jtrans.cli.options import read_seeds
 from jtrans.errors import (
     EXIT_CHECK_FAILED,
     EXIT_FAILED,
@@ -30,7 +31,6 @@ from scripts.reproduction.catalogue import (
     Row,
     find_experiment,
     parse_rows,
-    parse_seeds,
 )
 from scripts.reproduction.data import digests, open_data
 from scripts.reproduction.options import KNOWN, check_numbers, check_settings, parser
@@ -87,7 +87,7 @@ def _again(given: Sequence[str]) -> str:
 def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
     experiment = find_experiment(chosen.experiment, chosen.task)
     rows = experiment.chosen(None if chosen.rows is None else parse_rows(chosen.rows))
-    seeds = parse_seeds(chosen.seeds)
+    seeds = read_seeds(chosen.seeds)
     results = Path(chosen.out) / "rows"
     if chosen.merge:
         recipes = {row.name: row.recipe.format(task=chosen.task) for row in experiment.rows}
