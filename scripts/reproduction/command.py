@@ -17,6 +17,7 @@ from typing import Any
 from jtrans.cli import console
 from jtrans.cli.main import show_error
 from jtrans.cli.options import read_seeds
+from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import (
     EXIT_CHECK_FAILED,
     EXIT_FAILED,
@@ -77,6 +78,14 @@ def _job(chosen: argparse.Namespace, task: str, setting: str, overrides: Sequenc
     return Job(task, corpus, chosen.out, setting, overrides, chosen.average, chosen.device)
 
 
+def _prepared_data(chosen: argparse.Namespace) -> dict[str, str] | None:
+    """Return the digests of the corpus that merged results must have, None if none is here."""
+    if chosen.data is None or not PreparedCorpus.exists(chosen.data):
+        return None
+    progress = console.TerminalProgress()
+    return digests(open_data(chosen.task, chosen.data, originals=None, progress=progress))
+
+
 def _again(given: Sequence[str]) -> str:
     """Return the command to paste, which works only in the root of the repository."""
     script = Path(__file__).parents[1] / "reproduce.py"
@@ -92,7 +101,8 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
     if chosen.merge:
         recipes = {row.name: row.recipe.format(task=chosen.task) for row in experiment.rows}
         splits = experiment.splits
-        merge(chosen.merge, results, recipes=recipes, splits=splits, task=chosen.task)
+        data = _prepared_data(chosen)
+        merge(chosen.merge, results, recipes=recipes, splits=splits, task=chosen.task, data=data)
     done = read_results(results, chosen.task)
     if chosen.table or (chosen.merge and not chosen.figures):
         _show(experiment, done, chosen.out)

@@ -94,7 +94,8 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         default=[],
         metavar="FILE",
-        help="copy results from other machines into OUT/rows and print the table; train nothing",
+        help="copy results from other machines into OUT/rows and print the table; train nothing "
+        "(a corpus in --data must be theirs)",
     )
     last = options.add_mutually_exclusive_group()
     last.add_argument("--table", action="store_true", help="print the table; train nothing")

@@ -324,6 +324,7 @@ def merge(
     recipes: Mapping[str, str],
     splits: Sequence[str],
     task: str,
+    data: Mapping[str, str] | None = None,
 ) -> list[RowResult]:
     """Copy results from other machines into a folder, all or none; return those of the folder.
 
@@ -333,6 +334,7 @@ def merge(
         recipes: the recipes of the experiment's rows, by name.
         splits: the splits that the experiment scores.
         task: the task of the experiment.
+        data: the digests of the corpus that new results must have been made with, if known.
 
     Raises:
         ConfigError: a result belongs to no row or lacks a split, another result of its row and seed
@@ -356,6 +358,14 @@ def merge(
                 f"{path} has no scores of {', '.join(absent)}, which this table needs",
                 hint="the command of this experiment completes it, where its run is",
                 kind="reproduce.no-split",
+            )
+        if data is not None and result.data["digests"] != data:
+            raise ConfigError(
+                f"{path} was made with other data than that of --data",
+                where="--data",
+                hint=f"prepare {result.data['name']} as it was prepared there, or leave --data out "
+                "to print a table of the results alone",
+                kind="reproduce.other-data",
             )
         if merged.setdefault(name, result) != result:
             raise ConfigError(

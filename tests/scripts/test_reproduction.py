@@ -336,6 +336,20 @@ def test_results_of_other_machines_are_merged(
     assert len(read_results(tmp_path / "out" / "rows")) == 4
 
 
+def test_results_of_other_data_than_that_of_the_command_are_not_merged(
+    done: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    value = json.loads((done / "rows" / "transformer-small-1.json").read_text(encoding="utf-8"))
+    value["data"]["digests"]["train.source"] = "other"
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(value), encoding="utf-8")
+    line = ["demo", *TASK, *place(data, tmp_path / "out"), "--merge"]
+    assert reproduce(*line, other) == 2
+    assert f"error: {other} was made with other data" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert reproduce(*line, *sorted((done / "rows").iterdir())) == 0
+
+
 @pytest.mark.parametrize("change", ["data", "settings", "format", "row"])
 def test_results_that_do_not_belong_together_are_refused(
     change: str, done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
