@@ -361,7 +361,7 @@ def merge(
             )
         if data is not None and result.data["digests"] != data:
             raise ConfigError(
-                f"{path} was made with other data than that of --data",
+                f"{path} was made with other data than that of the prepared corpus",
                 where="--data",
                 hint=f"prepare {result.data['name']} as it was prepared there, or leave --data out "
                 "to print a table of the results alone",
