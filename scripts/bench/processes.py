@@ -18,7 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from scripts.bench.interleave import spread, write
+from jtrans.processors import own_command
+from scripts.bench.interleave import recorded_command, spread, write
 
 RECIPES = ("reformer-base", "reformer-fast", "transformer")
 THREADS = 2  # in all
@@ -28,7 +29,7 @@ UPDATES = 50  # of a round: the log has a rate for so many
 
 def train(recipe: str, processes: int, *, data: Path, run: Path, until: int) -> float:
     """Train until an update; return the target tokens a second of the last line of the log."""
-    command = [sys.executable, "-m", "jtrans", "train", recipe, "--data", str(data)]
+    command = [*own_command(), "train", recipe, "--data", str(data)]
     command += ["--run", str(run), "--processes", str(processes), "--device", "cpu"]
     # a cosine would have to end after its warm-up
     constant = "training.schedule={ name = 'constant' }"
@@ -77,9 +78,7 @@ def main() -> None:
     for row in rows:
         ratio, rate = row["ratio"], row["tokens_per_second"]
         print(f"{row['variant']}: {rate:,.0f} tokens/s, {ratio['median']:.2f} x")
-    command = f"python -m scripts.bench.processes --data {chosen.data.name}"
-    command += f" --recipes {' '.join(recipes)} --rounds {chosen.rounds}"
-    write(chosen.json, rows=rows, command=command)
+    write(chosen.json, rows=rows, command=recorded_command("processes"))
 
 
 if __name__ == "__main__":

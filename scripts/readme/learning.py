@@ -70,10 +70,10 @@ def grid(results: dict[str, Any]) -> str:
     learnt = results.get("learned")
     if learnt is None:
         return f"Not measured yet: what the systems learn. {origin(results)}"
+    timed = {each["variant"]: each for each in results["rows"]}
     rows = []
     for row in learnt["rows"]:
         name = row["recipe"].rpartition("/")[2]
-        timed = {each["variant"]: each for each in results["rows"]}
         fp32, bf16 = timed[f"{name} fp32"], timed.get(f"{name} bf16")  # if the processor has it
         memory = (fp32[f"bytes_per_position_{policy}"] / 1024 for policy in ("none", "layer"))
         rows.append(

@@ -1,7 +1,8 @@
 import errno
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -260,39 +261,9 @@ def test_training_ends_when_its_time_is_used_up(
     assert [row.update for row in recorder.rows] == [1]
 
 
-def test_the_last_validation_is_within_the_time(
-    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An update takes 1 s here, and a validation 10 s: the second ends after 44 s."""
+def pretend_time(monkeypatch: pytest.MonkeyPatch, validations: Iterator[float]) -> None:
+    """Let each update take one second, and each validation the next of `validations`."""
     seconds = 0.0
-    accumulate = UpdateGradient.accumulate
-
-    def update(self: UpdateGradient, *parts: Any) -> Any:
-        nonlocal seconds
-        seconds += 1.0
-        return accumulate(self, *parts)
-
-    def validate(*_: Any) -> dict[str, float]:
-        nonlocal seconds
-        seconds += 10.0
-        return {"loss": 1.0, "perplexity": 1.0}
-
-    monkeypatch.setattr("jtrans.training.distributed.ranks.Ranks.now", lambda self: seconds)
-    monkeypatch.setattr(UpdateGradient, "accumulate", update)
-    monkeypatch.setattr("jtrans.training.validation.Validator.teacher_forced", validate)
-    limits = {"max_updates": None, "validate_every": 12, "validate_sentences": 0}
-    for minutes, updates in ((1.0, 30), (1.2, 32)):  # continued with room for two updates more
-        config = make_config(**limits, max_minutes=minutes)
-        result = train(config, data=corpus.folder, run=tmp_path / "run")
-        assert (result.reason, result.update) == ("max_minutes", updates)
-        assert result.seconds == 60.0 * minutes
-
-
-def test_a_fast_last_validation_leaves_the_run_finished(
-    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A validation takes 20 s, the last one 2 s: 18 s are left that another start must not use."""
-    seconds, validations = 0.0, iter([20.0, 2.0])
     accumulate = UpdateGradient.accumulate
 
     def update(self: UpdateGradient, *parts: Any) -> Any:
@@ -308,6 +279,26 @@ def test_a_fast_last_validation_leaves_the_run_finished(
     monkeypatch.setattr("jtrans.training.distributed.ranks.Ranks.now", lambda self: seconds)
     monkeypatch.setattr(UpdateGradient, "accumulate", update)
     monkeypatch.setattr("jtrans.training.validation.Validator.teacher_forced", validate)
+
+
+def test_the_last_validation_is_within_the_time(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An update takes 1 s here, and a validation 10 s: the second ends after 44 s."""
+    pretend_time(monkeypatch, repeat(10.0))
+    limits = {"max_updates": None, "validate_every": 12, "validate_sentences": 0}
+    for minutes, updates in ((1.0, 30), (1.2, 32)):  # continued with room for two updates more
+        config = make_config(**limits, max_minutes=minutes)
+        result = train(config, data=corpus.folder, run=tmp_path / "run")
+        assert (result.reason, result.update) == ("max_minutes", updates)
+        assert result.seconds == 60.0 * minutes
+
+
+def test_a_fast_last_validation_leaves_the_run_finished(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A validation takes 20 s, the last one 2 s: 18 s are left that another start must not use."""
+    pretend_time(monkeypatch, iter([20.0, 2.0]))
     limits = {"max_updates": None, "validate_every": 12, "validate_sentences": 0}
     config = make_config(**limits, max_minutes=1.0)
     for is_first in (True, False):
