@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from scripts.bench.interleave import write
+from scripts.bench.interleave import recorded_command, write
 
 TYPES, LONGEST_WORD, WORDS = 2_000_000, 4, 18  # words; pieces of one; words of a sentence
 BLOCK = 100_000
@@ -145,8 +145,7 @@ def main() -> None:
     chosen = parser.parse_args()
     row = measure(chosen.data, chosen.pairs, chosen.rate)
     print(json.dumps(row, indent=2))
-    command = f"python -m scripts.bench.corpus_memory --data {chosen.data.name}"
-    write(chosen.json, command=command, rows=[row])
+    write(chosen.json, command=recorded_command("corpus_memory"), rows=[row])
 
 
 if __name__ == "__main__":

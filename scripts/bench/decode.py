@@ -29,6 +29,7 @@ from scripts.bench.interleave import (
     Variant,
     in_turns,
     leave_waiting_alone,
+    recorded_command,
     rows,
     timed_precisions,
     write,
@@ -296,11 +297,7 @@ def main() -> None:
             f"{row['variant']:<34} batch {row['batch']:>2} {row['sentences_per_second']:>8.1f} "
             "sentences/s   {median:.2f} x ({low:.2f} to {high:.2f})".format(**row["ratio"])
         )
-    command = f"python -m scripts.bench.decode --data {chosen.data.name}"
-    command += " --quick" * chosen.quick
-    command += f" --rounds {chosen.rounds}" if chosen.rounds else ""
-    for name in ("batch", "only"):
-        command += "".join(f" --{name} {value!r}" for value in getattr(chosen, name) or ())
+    command = recorded_command("decode")
     settings = {"beam": BEAM, "steps": STEPS, "sizes": SIZES}
     write(chosen.json, rows=table, command=command, toolkits=versions(), **settings)
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scripts.bench.interleave import Amounts, Task, in_turns, rows, spread, write
+from scripts.bench.interleave import Amounts, Task, in_turns, recorded_command, rows, spread, write
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -165,7 +165,7 @@ def main() -> None:
     for row in searching:
         print(f"{row['recipe']:<26} ms a step by prefix: {row['milliseconds']}")
     settings = {"steps": STEPS, "source": SOURCE, "sentences": SENTENCES, "beam": BEAM}
-    command = "python -m scripts.bench.recurrent" + (" --quick" if chosen.quick else "")
+    command = recorded_command("recurrent")
     write(chosen.json, command=command, **settings, rows=training, search=searching)
 
 

@@ -15,7 +15,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scripts.bench.interleave import write
+from scripts.bench.interleave import recorded_command, write
 
 if TYPE_CHECKING:
     import torch
@@ -116,8 +116,7 @@ def main() -> None:
     chosen = parser.parse_args()
     result = train(chosen.updates)
     print(", ".join(f"{key} {value:,.6g}" for key, value in result.items()))
-    command = f"python -m scripts.bench.rnmt_endurance --updates {chosen.updates}"
-    write(chosen.json, command=command, rows=[result])
+    write(chosen.json, command=recorded_command("rnmt_endurance"), rows=[result])
     raise SystemExit(1 if result["not_finite"] else 0)
 
 
