@@ -121,10 +121,29 @@ def test_search_options_are_checked_by_name(model: jtrans.LoadedRun) -> None:
     with pytest.raises(DecodingError, match="unknown search option stoping") as caught:
         model.translate(["hund"], stoping="bound")
     assert caught.value.hint == "did you mean stopping?"
-    with pytest.raises(DecodingError, match="unknown search option nbest"):
+    with pytest.raises(DecodingError, match="nbest is not an option") as caught:
         model.translate(["hund"], nbest=3)
+    assert caught.value.hint == "translate_nbest(sources, n)"
     sources = ["hund sieht katze"]
     assert model.translate(sources, max_length=2) == model.translate(sources, max_length="2")
+
+
+def test_nbest_lists_have_scores(model: jtrans.LoadedRun) -> None:
+    sources = ["hund sieht katze", "", "katze"]
+    lists = model.translate_nbest(sources, 3, beam=4)
+    assert [each[0].text for each in lists] == model.translate(sources, beam=4)
+    assert [len(each) for each in lists[::2]] == [3, 3]
+    for each in (*lists[0], *lists[2]):
+        assert each.log_prob == pytest.approx(sum(each.token_log_probs))
+    with pytest.raises(DecodingError, match="beam 2 cannot give 3 translations"):
+        model.translate_nbest(sources, 3, beam=2)
+
+
+def test_a_score_that_was_not_computed_is_named(model: jtrans.LoadedRun) -> None:
+    scores = model.score(["hund"], ["dog"], metrics=["bleu"])
+    with pytest.raises(ConfigError, match="no score in 'ter'") as caught:
+        scores.value("ter")
+    assert caught.value.hint == "metrics=['bleu', 'ter']"
 
 
 @pytest.mark.parametrize(

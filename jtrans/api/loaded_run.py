@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ class LoadedRun:
 
     Attributes:
         run: the run on disk.
-        translator: for n-best lists and teacher-forced scores.
+        translator: what translates, for more than the methods here, such as teacher-forced scores.
     """
 
     def __init__(self, run: Run, translator: Translator) -> None:
@@ -50,7 +50,33 @@ class LoadedRun:
         Raises:
             JtransError: options that cannot be used.
         """
-        return [best.text for best in self._search(sources, beam, search)]
+        return [best[0].text for best in self.translate_nbest(sources, 1, beam=beam, **search)]
+
+    def translate_nbest(
+        self, sources: Iterable[str], n: int, *, beam: int | None = None, **search: Any
+    ) -> list[list[Translation]]:
+        """Return the n best translations of every sentence, best first, with their scores.
+
+        Args:
+            sources: raw text.
+            n: at most the beam.
+            beam: see `translate`.
+            search: see `translate`.
+
+        Raises:
+            JtransError: options that cannot be used.
+        """
+        lines = _listed("sources", sources)
+        usable = [option.name for option in fields(self.translator.options)]
+        usable.remove("nbest")
+        for name in search:
+            if name == "nbest":
+                raise option_error("nbest is not an option here", "translate_nbest(sources, n)")
+            if name not in usable:
+                raise option_error(f"unknown search option {name}", name_hint(name, usable))
+        chosen = dict(search) if beam is None else {**search, "beam": beam}
+        options = replace(self.translator.options, **chosen, nbest=n)
+        return self.translator.with_options(options).translate_nbest(lines)
 
     def score(
         self,
@@ -89,7 +115,7 @@ class LoadedRun:
             or not all(isinstance(each, Iterable) and not isinstance(each, str) for each in given)
         )
         sets = [_listed("references", lines) for lines in ([given] if is_one_set else given)]
-        best = self._search(sources, beam, search)
+        best = [each[0] for each in self.translate_nbest(sources, 1, beam=beam, **search)]
         output = SystemOutput(
             self.run.name,
             [translation.text for translation in best],
@@ -122,19 +148,6 @@ class LoadedRun:
             self.translator, self.run.name, source, target, None, ViewSelection(), Silent()
         )
         return pair.explanation
-
-    def _search(
-        self, sources: Iterable[str], beam: int | None, search: Mapping[str, Any]
-    ) -> list[Translation]:
-        lines = _listed("sources", sources)
-        usable = [option.name for option in fields(self.translator.options)]
-        usable.remove("nbest")  # only the best is returned
-        for name in search:
-            if name not in usable:
-                raise option_error(f"unknown search option {name}", name_hint(name, usable))
-        chosen = dict(search) if beam is None else {**search, "beam": beam}
-        translator = self.translator.with_options(replace(self.translator.options, **chosen))
-        return [best[0] for best in translator.translate_nbest(lines, 1)]
 
 
 def _listed(name: str, given: Any) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jtrans.errors import ConfigError, name_hint
+from jtrans.errors import ConfigError, name_hint, usage_error
 from jtrans.evaluation.bleu import MultiBleu, multi_bleu
 from jtrans.evaluation.bootstrap import Bootstrap
 from jtrans.evaluation.leftovers import escaped_warning, tokenised_warning
@@ -47,9 +47,17 @@ class SystemScores:
     multi_bleu: MultiBleu | None
 
     def value(self, metric: str) -> float:
-        """Return the score in a metric of `ALL_METRICS` that was computed."""
+        """Return the score in a metric of `ALL_METRICS`.
+
+        Raises:
+            ConfigError: it was not computed.
+        """
         if metric == MULTI_BLEU and self.multi_bleu is not None:
             return self.multi_bleu.score
+        if metric not in self.scores:
+            raise usage_error(
+                f"no score in {metric!r} was computed", f"metrics={[*self.scores, metric]!r}"
+            )
         return self.scores[metric].value
 
     def interval(self, metric: str) -> float | None:

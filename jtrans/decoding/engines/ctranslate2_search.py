@@ -10,17 +10,19 @@ translation is the same but for rounding. Where the two differ:
 - If several hypotheses end at the last step, it keeps all of them; we keep k in all. The best is
   the same, others of an n-best list may differ.
 - Directly after a prefix it considers ``</s>`` only as the most probable token.
-- Random numbers depend on the order of all lines, not on the line.
+- Random numbers depend on all sentences that are searched together, not on the sentence alone.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import itertools
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from jtrans.data.batch import Ids
 from jtrans.decoding.batches import by_length, in_order
@@ -43,6 +45,7 @@ class CTranslate2Search:
 
     translator: Any  # CTranslate2's
     export: Export  # what it was loaded from
+    load_again: Callable[[], Any]  # returns another such translator
     batch_tokens: int  # most padded source tokens in one batch
 
     @classmethod
@@ -74,14 +77,16 @@ class CTranslate2Search:
                 hint="--precision auto, or fp32",
                 kind="decoding.engine",
             )
+        load = functools.partial(
+            ctranslate2.Translator,
+            str(export.folder),
+            kind,
+            device_index=int(index or 0),
+            compute_type=compute_type,
+            intra_threads=threads,
+        )
         try:
-            translator = ctranslate2.Translator(
-                str(export.folder),
-                kind,
-                device_index=int(index or 0),
-                compute_type=compute_type,
-                intra_threads=threads,
-            )
+            translator = load()
         except (RuntimeError, ValueError) as error:
             raise CheckpointError(
                 f"CTranslate2 cannot load the export: {str(error).splitlines()[0]}",
@@ -89,11 +94,21 @@ class CTranslate2Search:
                 hint="make it again with this version of CTranslate2: jtrans export",
                 kind="export.damaged",
             ) from error
-        return cls(translator, export, batch_tokens)
+        return cls(translator, export, load, batch_tokens)
 
-    def set_seed(self, seed: int) -> None:
-        """Set the seed of random numbers, of all engines of this process."""
-        import_extra("ctranslate2", PROGRAM).set_random_seed(seed)
+    def seeded(self, seed: int, sources: Sequence[Ids]) -> CTranslate2Search:
+        """Return an engine to draw translations with, the same whatever was drawn before.
+
+        CTranslate2 gives each thread its random numbers once, so the model is loaded again.
+
+        Args:
+            seed: of the samples.
+            sources: the sentences to translate, on which the random numbers depend, too.
+        """
+        text = repr((seed, [list(map(int, source)) for source in sources]))
+        key = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
+        import_extra("ctranslate2", PROGRAM).set_random_seed(key)
+        return replace(self, translator=self.load_again())
 
     @property
     def longest(self) -> int | None:
@@ -205,6 +220,14 @@ class CTranslate2Search:
         return {name: number for number, name in enumerate(self._target_names)}
 
 
+class _Output(NamedTuple):
+    """A hypothesis as CTranslate2 gives it."""
+
+    names: list[str]  # of its tokens
+    score: float
+    is_exact: bool  # no token was left out of the softmax, which would change the score
+
+
 @dataclass(frozen=True)
 class _Candidate:
     """A hypothesis of CTranslate2, closed by EOS, and its score there."""
@@ -287,21 +310,18 @@ class _Batch:
             sampling_temperature=sampling.temperature,
         )
         result: list[list[_Candidate]] = [[] for _ in limits]
-        for row, ((names, _),) in zip(rows, drawn, strict=True):
+        for row, (sample,) in zip(rows, drawn, strict=True):
             longest = limits[row] - 1  # without EOS
-            if len(names) > limits[row]:
-                names = names[:longest]
-            tokens = self.engine.target_ids(names)
+            is_long = len(sample.names) > limits[row]
+            tokens = self.engine.target_ids(sample.names[:longest] if is_long else sample.names)
             tokens = tokens if tokens[-1:] == [EOS] else [*tokens[:longest], EOS]
             result[row].append(_Candidate(tokens, 0.0, is_exact=False))
         return result
 
-    def _decode(
-        self, rows: Sequence[int], limit: int, **chosen: Any
-    ) -> list[list[tuple[list[str], float]]]:
-        """Return the names and the score of each hypothesis, at most `limit` - 1 tokens."""
+    def _decode(self, rows: Sequence[int], limit: int, **chosen: Any) -> list[list[_Output]]:
+        """Return the hypotheses of some sentences, at most `limit` - 1 tokens."""
         if limit == 1:
-            return [[([], 0.0)] for _ in rows]
+            return [[_Output([], 0.0, is_exact=True)] for _ in rows]
         # Excluded tokens are left out of the softmax, which changes all log-probabilities. Trained
         # models choose none of these: exclude them only from sentences where that is needed.
         pad, spare, end = self.engine.target_names([PAD, SPARE, EOS])
@@ -311,7 +331,9 @@ class _Batch:
         again = [
             place
             for place, hypotheses in enumerate(results)
-            if any({pad, spare} & {*names} or names == [end][:least] for names, _ in hypotheses)
+            if any(
+                {pad, spare} & {*each.names} or each.names == [end][:least] for each in hypotheses
+            )
         ]
         if again:
             chosen |= {"suppress_sequences": [[pad], [spare]], "min_decoding_length": least}
@@ -320,34 +342,40 @@ class _Batch:
                 results[place] = hypotheses
         return results
 
-    def _translate(
-        self, rows: Sequence[int], limit: int, **chosen: Any
-    ) -> list[list[tuple[list[str], float]]]:
-        engine, prefixes = self.engine, self.prefixes
+    def _translate(self, rows: Sequence[int], limit: int, **chosen: Any) -> list[list[_Output]]:
+        engine, prefixes, blocked = self.engine, self.prefixes, self.options.no_repeat_ngram
+        excluding = ("min_decoding_length", "suppress_sequences")
+        is_exact = not (prefixes or blocked or any(chosen.get(name) for name in excluding))
         results = engine.translator.translate_batch(
             [engine.source_names(self.sources[row]) for row in rows],
             [engine.target_names(prefixes[row]) for row in rows] if prefixes else None,
             max_input_length=0,
             max_decoding_length=limit - 1,
-            no_repeat_ngram_size=self.options.no_repeat_ngram,
+            no_repeat_ngram_size=blocked,
             return_end_token=True,
             **chosen,
         )
-        return [list(zip(each.hypotheses, each.scores or [0.0], strict=True)) for each in results]
-
-    def _closed(self, hypotheses: list[tuple[list[str], float]]) -> list[_Candidate]:
-        """Return the hypotheses as ids, EOS put at the end of those that reached the limit."""
-        ids = [self.engine.target_ids(names) for names, _ in hypotheses]
-        are_ended = [tokens[-1:] == [EOS] for tokens in ids]
-        is_exact = all(are_ended) and self.prefixes is None
         return [
-            _Candidate(tokens if is_ended else [*tokens, EOS], score, is_exact)
-            for tokens, is_ended, (_, score) in zip(ids, are_ended, hypotheses, strict=True)
+            [
+                _Output(names, score, is_exact)
+                for names, score in zip(each.hypotheses, each.scores or [0.0], strict=True)
+            ]
+            for each in results
+        ]
+
+    def _closed(self, hypotheses: list[_Output]) -> list[_Candidate]:
+        """Return the hypotheses as ids, EOS put at the end of those that reached the limit."""
+        ids = [self.engine.target_ids(each.names) for each in hypotheses]
+        are_ended = [tokens[-1:] == [EOS] for tokens in ids]
+        is_exact = all(are_ended) and all(each.is_exact for each in hypotheses)
+        return [
+            _Candidate(tokens if is_ended else [*tokens, EOS], each.score, is_exact)
+            for tokens, is_ended, each in zip(ids, are_ended, hypotheses, strict=True)
         ]
 
     def _limits(self) -> list[int]:
         return [self.options.limit(len(source), [self.engine]) for source in self.sources]
 
 
-def _length(hypotheses: Sequence[tuple[list[str], float]]) -> int:
-    return max(len(names) for names, _ in hypotheses)
+def _length(hypotheses: Sequence[_Output]) -> int:
+    return max(len(each.names) for each in hypotheses)

@@ -55,8 +55,6 @@ class CTranslate2Translator(Translator):
             threads=usable_threads(),
             batch_tokens=decoding.batch_tokens or BATCH_TOKENS,
         )
-        if decoding.extras.sampling:
-            engine.set_seed(decoding.extras.sampling.seed)
         return cls(
             models=[],
             pipeline=export.pipeline,
@@ -81,11 +79,13 @@ class CTranslate2Translator(Translator):
                 hint="use --engine torch, or leave the phrases out",
                 kind="decoding.engine",
             )
-        return self.engine.search(
-            [each.ids for each in sentences],
+        sources, sampling = [each.ids for each in sentences], self.extras.sampling
+        engine = self.engine.seeded(sampling.seed, sources) if sampling else self.engine
+        return engine.search(
+            sources,
             options,
             prefixes=prefixes if any(prefixes) else None,
-            sampling=self.extras.sampling,
+            sampling=sampling,
             needs_scores=self.needs_scores or options.nbest > 1,
             progress=progress,
         )

@@ -146,6 +146,27 @@ def test_samples_keep_to_the_filter_and_to_the_limit(pair: Pair) -> None:
     assert means[1] == pytest.approx(means[0], rel=0.1)
 
 
+def test_samples_do_not_depend_on_what_was_drawn_before(pair: Pair) -> None:
+    sampling = SamplingOptions(seed=5, temperature=2.0)
+    extras = TranslationExtras(sampling=sampling)
+    search = {"beam": 6, "nbest": 6, "min_length": 0}
+    _, whole = pair(extras, **search)
+    whole.translate_nbest(LINES)
+    _, continued = pair(extras, **search)
+    other = [each.text for each in whole.translate_nbest(LINES[::-1])[0]]
+    assert other == [each.text for each in continued.translate_nbest(LINES[::-1])[0]]
+    _, reseeded = pair(TranslationExtras(sampling=replace(sampling, seed=6)), **search)
+    assert other != [each.text for each in reseeded.translate_nbest(LINES[::-1])[0]]
+
+
+def test_the_best_is_the_first_of_a_list_also_where_tokens_are_excluded(pair: Pair) -> None:
+    for options in ({"no_repeat_ngram": 1}, {"min_length": 4, "max_length": "S+6"}):
+        _, single = pair(beam=8, length_penalty=2.0, **options)
+        _, several = pair(beam=8, length_penalty=2.0, nbest=8, **options)
+        best = [each[0].text for each in single.translate_nbest(LINES)]
+        assert best == [each[0].text for each in several.translate_nbest(LINES)]
+
+
 def test_without_scores_the_texts_are_the_same(export: Export) -> None:
     choices = replace(ON_CPU, search={"beam": 1, "max_length": "S+60"})
     with_scores = CTranslate2Translator.open(export, choices)
