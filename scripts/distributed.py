@@ -35,7 +35,7 @@ from typing import Any
 
 from jtrans.files import read_json, write_json
 from jtrans.runs import Run
-from scripts.bench.interleave import processor
+from scripts.bench.interleave import prepared_corpus, processor
 
 TINY = {
     "model.width": 16,
@@ -322,7 +322,7 @@ def main() -> None:
     """Run one check."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("check", choices=["kill", "silent", "stop", "machines", "speed"])
-    parser.add_argument("--data", type=Path, default=Path("data/prepared/grammar-de-en"))
+    parser.add_argument("--data", type=prepared_corpus, default=Path("data/prepared/grammar-de-en"))
     parser.add_argument("--cycles", type=int, default=50, help="of kill")
     parser.add_argument("--pairs", type=int, default=3, help="of speed")
     parser.add_argument("--json", type=Path, help="keep the result in this file")

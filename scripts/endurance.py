@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jtrans.training.events import Advance, TrainingEvents
-from scripts.bench.interleave import write
+from scripts.bench.interleave import prepared_corpus, write
 
 UPDATES = 200_000
 EVERY = 1000  # updates between two samples
@@ -121,7 +121,7 @@ def endure(data: Path, updates: int, every: int) -> list[Sample]:
 def main() -> None:
     """Train, print what has grown, and write the samples if requested."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="a prepared corpus")
+    parser.add_argument("--data", type=prepared_corpus, required=True, help="a prepared corpus")
     parser.add_argument("--updates", type=int, default=UPDATES)
     parser.add_argument("--every", type=int, default=EVERY, help="updates between two samples")
     parser.add_argument("--json", type=Path, help="write the samples to this file")

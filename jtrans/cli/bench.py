@@ -13,6 +13,7 @@ from jtrans.cli.options import (
     CHECKPOINT,
     JSON,
     LANGUAGES,
+    PRECISIONS,
     SEARCH_PRECISION,
     SEARCH_PRECISIONS,
     SETTINGS,
@@ -107,7 +108,7 @@ def train(
     data: Path | None = data_option(shown="the built-in one"),
     set_: list[str] | None = SETTINGS,
     device: str | None = device_option(),
-    precision: str | None = option("auto, fp32 or bf16.", shown="auto"),
+    precision: str | None = option("Of the computation.", "|".join(PRECISIONS), "auto"),
     quick: bool = flag(
         "--quick",
         f"{QUICK_SECONDS:g} seconds of updates, not {SECONDS:g}; "

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import typer
 
@@ -16,6 +16,34 @@ from jtrans.errors import JtransError
 
 def _fitting(names: Iterable[str], incomplete: str) -> list[str]:
     return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
+
+
+def choice(metavar: str | None) -> Callable[[str], list[str]] | None:
+    """Return what completes one of the values that the help names, such as ``text|jsonl``."""
+    values = (metavar or "").split("|")
+    if len(values) == 1 or not all(value.isidentifier() and value.islower() for value in values):
+        return None
+    return lambda incomplete: _fitting(values, incomplete)
+
+
+def settings(incomplete: str) -> list[str]:
+    """Complete the name of a setting; those of models are the ones of all systems."""
+    from jtrans.config import Config, ConfigSection
+    from jtrans.models.zoo import system_configs
+
+    sections: dict[str, list[type[ConfigSection]]] = {
+        name: [type(field.default)]
+        for name, field in Config.model_fields.items()
+        if isinstance(field.default, ConfigSection)
+    }
+    sections["model"] = [*system_configs().values()]
+    names = (
+        f"{section}.{name}"
+        for section, classes in sections.items()
+        for each in classes
+        for name in each.model_fields
+    )
+    return _fitting(names, incomplete)
 
 
 def runs(incomplete: str) -> list[str]:

@@ -167,7 +167,9 @@ class _Once(logging.Filter):
 def is_plain(stream: Any) -> bool:
     """Return whether `stream` needs plain lines: not a terminal, NO_COLOR or TERM=dumb."""
     return (
-        not stream.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM", "dumb") == "dumb"
+        not stream.isatty()
+        or bool(os.environ.get("NO_COLOR"))
+        or os.environ.get("TERM", "dumb") == "dumb"
     )
 
 
@@ -219,15 +221,18 @@ def print_table(
 ) -> None:
     """Write a table to stdout: Rich on a terminal, aligned plain columns elsewhere.
 
+    On a terminal too narrow for it, where Rich would drop columns, the table is plain as well.
+
     Args:
         columns: headings.
         rows: cells as text.
         right: the headings of right-aligned columns.
     """
-    if is_plain(sys.stdout):
-        cells = [list(columns), *[list(row) for row in rows]]
-        from rich.cells import cell_len  # a Chinese letter takes two columns
+    from rich.cells import cell_len  # a Chinese letter takes two columns
 
+    least = _least_widths(columns, rows, right)
+    if is_plain(sys.stdout) or sum(least) + 2 * (len(least) - 1) > rich_console().width:
+        cells = [list(columns), *[list(row) for row in rows]]
         widths = [max(cell_len(row[i]) for row in cells) for i in range(len(columns))]
         for row in cells:
             padded = [
@@ -241,14 +246,36 @@ def print_table(
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for i, name in enumerate(columns):
+    for name, width in zip(columns, least, strict=True):
         side: Literal["left", "right"] = "right" if name in right else "left"
-        # names, in the first column, are meant to be copied: do not wrap them if there is room
-        min_width = min(24, max(len(row[0]) for row in [columns, *rows])) if i == 0 else None
-        table.add_column(Text(name), justify=side, overflow="fold", min_width=min_width)
+        table.add_column(Text(name), justify=side, overflow="fold", min_width=width)
     for line in rows:
         table.add_row(*[Text(visible(cell)) for cell in line])
     rich_console().print(table)
+
+
+NAME_WIDTH, WORD_WIDTH = 24, 12  # longer names and words may be folded
+
+
+def _least_widths(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str]
+) -> list[int]:
+    """Return the width of each column of `print_table` below which it cannot be read."""
+    from rich.cells import cell_len
+
+    widths = []
+    for place, name in enumerate(columns):
+        words = max(map(cell_len, name.split(" ")))
+        cells = [row[place] for row in rows]
+        if place == 0:  # names are meant to be copied
+            width = min(NAME_WIDTH, max(map(cell_len, cells), default=0))
+        elif name in right:
+            width = max(map(cell_len, cells), default=0)
+        else:
+            longest = (cell_len(word) for cell in cells for word in cell.split())
+            width = min(WORD_WIDTH, max(longest, default=0))
+        widths.append(max(words, width))
+    return widths
 
 
 _bars: set[RichProgress] = set()  # that are drawn

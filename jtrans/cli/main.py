@@ -174,8 +174,12 @@ def _given_value(parameter: Any, arguments: Sequence[str]) -> str | None:
     return None
 
 
-def _terminated(number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)
+class _Terminated(SystemExit):
+    """Leaving by a signal that no command handles."""
+
+
+def _terminate(number: int, _frame: FrameType | None) -> NoReturn:
+    raise _Terminated(128 + number)
 
 
 def _run(arguments: list[str]) -> int:
@@ -185,6 +189,8 @@ def _run(arguments: list[str]) -> int:
     except SystemExit as leaving:
         if isinstance(leaving.__context__, BrokenPipeError):  # Typer turns it into exit code 1
             raise leaving.__context__ from None
+        if isinstance(leaving, _Terminated):
+            print("terminated", file=sys.stderr)
         raise
     return outcome if isinstance(outcome, int) else 0
 
@@ -217,7 +223,7 @@ def main(arguments: list[str] | None = None) -> None:
     for name in ("SIGTERM", "SIGHUP"):  # remove what is half written
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _terminated)
+            signal.signal(number, _terminate)
     let_threads_wait()
     console.settings.arguments = arguments
     # these may also follow the command

@@ -28,7 +28,9 @@ COMPLETIONS: dict[str | None, Callable[..., list[str]]] = {
     "RUN": completion.runs,
     "RECIPE|CONFIG.toml": completion.recipes,
     "best|last|STEP|NAME": completion.checkpoints,
+    "KEY=VALUE": completion.settings,
 }
+TEXTS = ("TEXT", "N|TEXT")  # the forms of values that are text, and no names of files
 Group = TypeVar("Group")
 
 
@@ -54,7 +56,7 @@ def option(
         more: further arguments for Typer.
     """
     more |= {"help": text, "metavar": metavar, "rich_help_panel": panel}
-    more.setdefault("autocompletion", COMPLETIONS.get(metavar))
+    more.setdefault("autocompletion", COMPLETIONS.get(metavar) or completion.choice(metavar))
     return typer.Option(default, *names, show_default=shown or True, **more)
 
 
@@ -83,16 +85,19 @@ def data_option(panel: str | None = None, shown: str = "the run's own") -> Any:
 
 def device_option(panel: str | None = None) -> Any:
     """Declare ``--device``."""
-    return option("auto, cpu, cuda or mps.", None, "auto", panel)
+    return option("cuda:1: the second GPU.", "auto|cpu|cuda|mps", "auto", panel)
 
 
 _CHECKPOINT_HELP = "Checkpoint to use; NAME: of jtrans average."
 CHECKPOINT = option(_CHECKPOINT_HELP, "best|last|STEP|NAME", panel=SEARCH, default="best")
 BEAM = option("Beam size.", None, "the run's, 5", SEARCH)
 BATCH_TOKENS = option("Source tokens in a batch.", None, "1024 or more", MACHINE, min=1)
-PRECISION = option("auto, fp32 or bf16.", panel=MACHINE, default="auto")
+PRECISION = option("Of the computation.", "|".join(PRECISIONS), panel=MACHINE, default="auto")
 SEARCH_PRECISION = option(
-    "auto, fp32, bf16, or int8 weights (on a CPU).", panel=MACHINE, default="auto"
+    "Of the computation; int8: of the weights, on a CPU.",
+    "|".join(SEARCH_PRECISIONS),
+    panel=MACHINE,
+    default="auto",
 )
 JSON = flag("--json", "Print one JSON object on stdout.")
 SETTINGS = option("Change a setting; may repeat.", "KEY=VALUE", names=["--set"])
@@ -104,26 +109,41 @@ WORKERS = option("Processes.", None, "one per processor", min=1, max=MOST_WORKER
 
 
 class CheckedCommand(TyperCommand):
-    """A command that refuses empty values.
+    """A command that refuses empty values, and text that is not UTF-8.
 
-    They come from variables of a shell that are not set (``--out "$OUT"``), and would be taken for
-    the working directory, or for an option that is not given.
+    Empty ones come from variables of a shell that are not set (``--out "$OUT"``), and would be
+    taken for the working directory, or for an option that is not given.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments, or refuse with the option whose value is empty."""
+        """Parse the arguments, or refuse with the option whose value cannot be used."""
         given, _, order = self.make_parser(ctx).parse_args(args=list(args))  # as typed
-        for parameter in order:
-            values = given.get(parameter.name)
-            is_empty = "" in (values if isinstance(values, (list, tuple)) else [values])
-            if is_empty and not ctx.resilient_parsing:  # a shell completes what it can
-                is_option = parameter.param_type_name == "option"
-                name = parameter.opts[0] if is_option else parameter.metavar
-                raise usage_error(
-                    f"the value of {name} is empty",
-                    "give another value; if it is a variable of the shell, set it first",
-                )
+        for parameter in (
+            order if not ctx.resilient_parsing else ()
+        ):  # a shell completes what it can
+            is_option = parameter.param_type_name == "option"
+            name = parameter.opts[0] if is_option else parameter.metavar
+            value = given.get(parameter.name)
+            for each in value if isinstance(value, (list, tuple)) else [value]:
+                if each == "":
+                    raise usage_error(
+                        f"the value of {name} is empty",
+                        "give another value; if it is a variable of the shell, set it first",
+                    )
+                if parameter.metavar in TEXTS and isinstance(each, str) and not _is_utf8(each):
+                    raise usage_error(
+                        f"the value of {name} is not UTF-8",
+                        "type it in UTF-8; if it is, and only the locale is not, set PYTHONUTF8=1",
+                    )
         return super().parse_args(ctx, args)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # bytes that the system could not decode
+        return False
+    return True
 
 
 class CommandGroup(TyperGroup):

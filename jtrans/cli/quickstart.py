@@ -12,7 +12,7 @@ import typer
 
 from jtrans.cli import console
 from jtrans.cli.options import JSON, device_option, option
-from jtrans.errors import ConfigError, InternalError, JtransError
+from jtrans.errors import ConfigError, InternalError, JtransError, how_many
 
 if TYPE_CHECKING:
     from jtrans.analysis.study.study import Study
@@ -53,7 +53,9 @@ class Conditions:
 def quickstart(
     out: Path = option("Folder for all results.", "DIR", default=Path("runs/quickstart")),
     minutes: float = option(
-        "Total time; more time gives better translations.", default=5.0, min=0.1
+        "A fifth is kept for what follows training; more gives better translations.",
+        default=5.0,
+        min=0.1,
     ),
     device: str | None = device_option(),
     as_json: bool = JSON,
@@ -163,6 +165,8 @@ def _train(recipe: str, data: Path, out: Path, minutes: float, device: str | Non
     if exit_code is not None:
         console.talk("stopped; run the same command again to continue")
         raise typer.Exit(exit_code)
+    if not result.trained:
+        console.talk(f"{recipe} is trained: {how_many(result.epochs, 'epoch')} in {folder}")
     return result
 
 

@@ -15,6 +15,7 @@ from jtrans.cli.options import (
     DEVICE,
     JSON,
     MACHINE,
+    PRECISIONS,
     SETTINGS,
     argument,
     data_option,
@@ -62,9 +63,7 @@ def train(
     dry_run: bool = flag("--dry-run", "Estimate size, memory and time; train nothing.", START),
     tensorboard: bool = flag("--tensorboard", "Also write curves to RUN/tensorboard.", None),
     device: str | None = DEVICE,
-    precision: str | None = option(
-        "auto, fp32 or bf16: training.precision", shown="auto", panel=MACHINE
-    ),
+    precision: str | None = option("training.precision", "|".join(PRECISIONS), "auto", MACHINE),
     deterministic: bool = flag("--deterministic", "Only deterministic GPU kernels.", MACHINE),
     processes: int | None = option("Train in N processes, on the CPU.", "N", "1", MACHINE, min=1),
     gpus: str | None = option("Train on N GPUs, or on all.", "N|all", "1", MACHINE),

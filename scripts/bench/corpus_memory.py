@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from scripts.bench.interleave import recorded_command, write
+from scripts.bench.interleave import prepared_corpus, recorded_command, write
 
 TYPES, LONGEST_WORD, WORDS = 2_000_000, 4, 18  # words; pieces of one; words of a sentence
 BLOCK = 100_000
@@ -138,7 +138,9 @@ def measure(data: Path, pairs: int, rate: float) -> dict[str, object]:
 def main() -> None:
     """Measure and print, and write the result if requested."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--data", type=Path, required=True, help="a prepared corpus with BPE")
+    parser.add_argument(
+        "--data", type=prepared_corpus, required=True, help="a prepared corpus with BPE"
+    )
     parser.add_argument("--pairs", type=int, default=10_000_000)
     parser.add_argument("--rate", type=float, default=0.1)
     parser.add_argument("--json", type=Path)

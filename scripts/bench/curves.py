@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scripts.bench.interleave import recorded_command, timed_precisions, write
+from scripts.bench.interleave import prepared_corpus, recorded_command, timed_precisions, write
 
 if TYPE_CHECKING:
     from jtrans.training.trainer import Trainer
@@ -38,7 +38,7 @@ VARIANTS: dict[str, tuple[list[str], bool]] = {
 def main() -> None:
     """Train every variant, print its final loss, and write the curves if requested."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="a prepared corpus")
+    parser.add_argument("--data", type=prepared_corpus, required=True, help="a prepared corpus")
     parser.add_argument("--recipe", default=RECIPE)
     parser.add_argument("--updates", type=int, default=500)
     parser.add_argument("--json", type=Path, help="write the curves to this file")

@@ -29,6 +29,7 @@ from scripts.bench.interleave import (
     Variant,
     in_turns,
     leave_waiting_alone,
+    prepared_corpus,
     recorded_command,
     rows,
     timed_precisions,
@@ -275,7 +276,7 @@ def only(everything: Mapping[str, Variant], parts: Sequence[str]) -> dict[str, V
 def main() -> None:
     """Measure, print, and write the result if requested."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="a prepared corpus")
+    parser.add_argument("--data", type=prepared_corpus, required=True, help="a prepared corpus")
     parser.add_argument("--quick", action="store_true", help="two short rounds")
     parser.add_argument(
         "--batch", type=int, action="append", choices=SENTENCES, help="only batches of this size"

@@ -28,6 +28,7 @@ from scripts.bench.interleave import (
     Task,
     in_turns,
     leave_waiting_alone,
+    prepared_corpus,
     recorded_command,
     spread,
     timed_precisions,
@@ -322,7 +323,7 @@ def agreement(folder: Path, data: Path, sentences: int) -> list[dict[str, Any]]:
 def main() -> None:
     """Measure, print, and write the result if requested."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="a prepared corpus")
+    parser.add_argument("--data", type=prepared_corpus, required=True, help="a prepared corpus")
     parser.add_argument("--memory", action="store_true", help="memory by length of a file, only")
     parser.add_argument("--agreement", type=Path, metavar="RUN", help="compare bf16, only")
     parser.add_argument("--quick", action="store_true", help="one round of fewer sentences")

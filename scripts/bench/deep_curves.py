@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scripts.bench import curves
-from scripts.bench.interleave import rows_with, write
+from scripts.bench.interleave import prepared_corpus, rows_with, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +60,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", type=Path, default=ROOT / "data/prepared/multi30k-de-en")
+    parser.add_argument(
+        "--data", type=prepared_corpus, default=ROOT / "data/prepared/multi30k-de-en"
+    )
     parser.add_argument("--updates", type=int, default=600)
     parser.add_argument("--width", type=int, default=64, help="E; F is 4 E")
     parser.add_argument("--batch-tokens", type=int, default=2048)

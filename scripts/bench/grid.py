@@ -26,6 +26,7 @@ from scripts.bench.interleave import (
     Round,
     Task,
     in_turns,
+    prepared_corpus,
     recorded_command,
     rows,
     timed_precisions,
@@ -103,7 +104,7 @@ def describe(row: Mapping[str, Any]) -> str:
 def main() -> None:
     """Measure, print, and write the result if requested."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="a prepared corpus")
+    parser.add_argument("--data", type=prepared_corpus, required=True, help="a prepared corpus")
     parser.add_argument("--set", action="append", default=[], help="a setting of both systems")
     parser.add_argument("--quick", action="store_true", help="two short rounds")
     parser.add_argument("--learned", type=Path, help="what both learn in equal time")

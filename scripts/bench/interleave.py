@@ -6,6 +6,7 @@ and peak memory is each variant's own. Used by the benchmarks of this folder.
 
 from __future__ import annotations
 
+import argparse
 import json
 import multiprocessing
 import os
@@ -144,6 +145,20 @@ def report(rows: list[dict[str, Any]], unit: str, *, path: Path | None, **entrie
             f"({ratio['low']:.2f} to {ratio['high']:.2f})   peak {row['peak_mib']:,} MiB"
         )
     write(path, rows=rows, **entries)
+
+
+def prepared_corpus(text: str) -> Path:
+    """Return the folder of a prepared corpus: a path, or a name in data/prepared as results have.
+
+    Raises:
+        ArgumentTypeError: there is none.
+    """
+    from jtrans.data import PREPARED
+
+    for folder in (Path(text), PREPARED / text):
+        if (folder / "corpus.json").exists():
+            return folder
+    raise argparse.ArgumentTypeError(f"no prepared corpus in {text}, nor in {PREPARED / text}")
 
 
 def recorded_command(module: str) -> str:

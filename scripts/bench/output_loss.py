@@ -17,6 +17,7 @@ from scripts.bench.interleave import (
     Amounts,
     Task,
     in_turns,
+    prepared_corpus,
     recorded_command,
     report,
     rows,
@@ -58,7 +59,7 @@ def train_recipe(recipe: str, form: str, *, data: Path, precision: str) -> Task:
 def main() -> None:
     """Measure, print, and write the result if requested."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="a prepared corpus")
+    parser.add_argument("--data", type=prepared_corpus, required=True, help="a prepared corpus")
     parser.add_argument("--quick", action="store_true", help="one round of the first recipe")
     parser.add_argument("--json", type=Path, help="write the result to this file")
     chosen = parser.parse_args()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from jtrans.processors import own_command
-from scripts.bench.interleave import recorded_command, spread, write
+from scripts.bench.interleave import prepared_corpus, recorded_command, spread, write
 
 RECIPES = ("reformer-base", "reformer-fast", "transformer")
 THREADS = 2  # in all
@@ -64,7 +64,7 @@ def compare(recipe: str, *, data: Path, folder: Path, rounds: int) -> list[dict[
 def main() -> None:
     """Measure, print, and write the result if requested."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="a prepared corpus")
+    parser.add_argument("--data", type=prepared_corpus, required=True, help="a prepared corpus")
     parser.add_argument("--recipes", nargs="+", help="names or files; those of multi30k-de-en")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path, help="write the result to this file")

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scripts.bench.interleave import recorded_command, rows_with, write
+from scripts.bench.interleave import prepared_corpus, recorded_command, rows_with, write
 
 if TYPE_CHECKING:
     from jtrans.config import Config
@@ -82,7 +82,7 @@ MOST_MINUTES = 30.0  # of recipes without a limit of their own, if accuracy ends
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the suite."""
     parser.add_argument("--corpus", choices=CORPORA, default="multi30k")
-    parser.add_argument("--data", type=Path, help="default: data/prepared/CORPUS")
+    parser.add_argument("--data", type=prepared_corpus, help="default: data/prepared/CORPUS")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="a folder named runs")
     parser.add_argument(
         "--only", nargs="+", metavar="NAME", help="recipes, with or without their folder"

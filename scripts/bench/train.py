@@ -25,6 +25,7 @@ from scripts.bench.interleave import (
     Task,
     in_turns,
     leave_waiting_alone,
+    prepared_corpus,
     recorded_command,
     report,
     rows,
@@ -144,7 +145,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--suite", choices=SUITES, default="transformer")
-    parser.add_argument("--data", type=Path, help="prepared, joint vocabulary; not for scaling")
+    parser.add_argument(
+        "--data", type=prepared_corpus, help="prepared, joint vocabulary; not for scaling"
+    )
     parser.add_argument("--batch-tokens", type=int, default=1000, help="of suite transformer")
     parser.add_argument("--set", action="append", default=[], help="a setting, of suite joint")
     parser.add_argument("--quick", action="store_true", help="two short rounds")

@@ -247,6 +247,12 @@ def test_an_empty_value_is_refused(line: str, name: str, jtrans: Jtrans) -> None
     assert f"the value of {name} is empty" in result.err
 
 
+def test_text_that_is_not_utf8_is_refused_before_any_work(jtrans: Jtrans) -> None:
+    result = jtrans("analyze", "attention", "nobody", "--sentence", os.fsdecode(b"l\xe4uft"))
+    assert (result.code, result.out) == (2, "")
+    assert "the value of --sentence is not UTF-8" in result.err
+
+
 @pytest.mark.parametrize("given", [["--workers", "-3"], ["--workers=-3"]])
 def test_a_wrong_option_shows_the_value_that_was_given(given: list[str], jtrans: Jtrans) -> None:
     code, _, err = jtrans("prepare", *given)

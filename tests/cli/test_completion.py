@@ -123,6 +123,10 @@ CASES: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "after an unknown command": (("nope", "trai"), {"train"}),
     "a checkpoint": (("analyze", "length", "base", "--checkpoint", "1"), {"1200"}),
     "options": (("translate", "base", "--checkp"), {"--checkpoint"}),
+    "values that the help names": (("export", "base", "--to", ""), {"ctranslate2", "onnx"}),
+    "a precision": (("translate", "base", "--precision", "f"), {"fp32"}),
+    "settings": (("train", "x", "--set", "training.learning"), {"training.learning_rate"}),
+    "settings of models": (("train", "x", "--set", "model.n_"), {"model.n_cascade"}),
     "nothing": (("translate", "nobody"), set()),
 }  # fmt: skip
 

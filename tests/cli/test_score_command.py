@@ -707,7 +707,13 @@ def test_only_score_takes_a_window(
         assert result.code == 2 and "only one can be used here" in result.err
 
 
-def test_ctrl_c_says_interrupted_and_exits_with_130(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "ending"),
+    [(signal.SIGINT, (130, b"interrupted\n")), (signal.SIGTERM, (143, b"terminated\n"))],
+)
+def test_a_signal_is_named_and_decides_the_exit_code(
+    tmp_path: Path, number: int, ending: tuple[int, bytes]
+) -> None:
     for command in ("score", "analyze compare"):
         pipe = tmp_path / f"{command.split()[0]}.en"
         os.mkfifo(pipe)
@@ -717,6 +723,6 @@ def test_ctrl_c_says_interrupted_and_exits_with_130(tmp_path: Path) -> None:
             pipe.open("wb"),  # opens when the command reads the file, and keeps it waiting
         ):
             time.sleep(0.5)  # a signal between opening and reading does not end the reading
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
             _, said = process.communicate(timeout=60)
-        assert (process.returncode, said) == (130, b"interrupted\n"), command
+        assert (process.returncode, said) == ending, command

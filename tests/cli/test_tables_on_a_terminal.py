@@ -63,6 +63,27 @@ def test_chinese_letters_take_two_columns(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out.splitlines() == ["a     b", "我们  x", "e\u0301     y"]
 
 
+@pytest.mark.parametrize("columns", [40, 70])
+def test_no_column_is_lost_on_a_narrow_terminal(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    row = ["grammar-de-en", "21,200", "built in", "CC BY-NC-ND 3.0", "Sentences of a grammar"]
+    with contextlib.redirect_stdout(terminal):
+        console.print_table(["corpus", "pairs", "here", "licence", "text"], [row], right=["pairs"])
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue())
+    assert {"text", "21,200", "3.0", "grammar"} <= set(shown.split())
+
+
+def test_an_empty_no_color_switches_nothing_off(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "")
+    assert not console.is_plain(terminal)
+    monkeypatch.setenv("NO_COLOR", "0")
+    assert console.is_plain(terminal)
+
+
 def test_brackets_in_a_name_are_no_markup(terminal: Terminal) -> None:
     with contextlib.redirect_stdout(terminal):
         console.print_table(["[red]name", "n"], [["a", "1"]])
