@@ -9,7 +9,7 @@ from jtrans.data.batch import collate
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.data.word_dropout import drop_words
 from jtrans.errors import ConfigError
-from jtrans.models.zoo import build_model
+from jtrans.models.zoo import build_model, system_configs
 from jtrans.nn.embedding import PADDING
 from jtrans.runs import Run
 from jtrans.text.vocabulary import EOS, UNK
@@ -120,6 +120,17 @@ def test_a_token_that_was_cut_off_has_neither_vector_nor_position(
 def test_cutoff_without_r_drop_is_refused(make_config: Any) -> None:
     with pytest.raises(ConfigError, match="second pass of R-Drop"):
         make_config(cutoff=0.05)
+
+
+def test_cutoff_is_refused_where_batches_are_normalised(
+    corpus: PreparedCorpus, make_config: Any
+) -> None:
+    model = {"system": "pervasive", "network": "dense", "aggregation": "max"}
+    config = make_config(r_drop=5.0, cutoff=0.05)
+    config = config.model_copy(update={"model": system_configs()["pervasive"](**model, layers=1)})
+    with pytest.raises(ConfigError, match="would count as padding") as caught:
+        make_trainer(Run(Path("never")), config, corpus)
+    assert caught.value.where == "training.cutoff"
 
 
 @pytest.mark.sample(1)

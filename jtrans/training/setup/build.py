@@ -77,6 +77,14 @@ def make_trainer(
             hint="train it in one process, without --processes, --gpus or torchrun",
             kind="distributed.batch-statistics",
         )
+    if config.training.cutoff and model.has_batch_statistics:
+        raise ConfigError(
+            f"{config.model.system} normalises over the tokens of a micro-batch, and those that "
+            "cutoff empties would count as padding",
+            where="training.cutoff",
+            hint="--set training.cutoff=0",
+            kind="config.value",
+        )
     check_lengths(model, corpus)
     check_labels(model, corpus)
     check_metrics(model, config, corpus)
