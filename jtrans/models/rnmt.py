@@ -173,7 +173,7 @@ class RnmtDecoder(nn.Module):
         after = [torch.stack(self.first.lstm.step(x, *before[0]))]
         x = after[0][0]  # [N, E]
         queries = x.view(-1, state.beam, x.shape[-1])  # [B, beam, E]
-        context = self.first.attention(queries, state.keys).view_as(x)
+        context = self.first.attention(queries, state.keys).reshape_as(x)
         for layer, layer_before in zip(self.layers, before[1:], strict=True):
             x, layer_after = layer.step(x, context, layer_before)  # type: ignore[operator]
             after.append(layer_after)

@@ -77,6 +77,17 @@ def test_attention_adds_up_to_one_in_each_head(build: Build, batch: Batch, heads
     assert not attention.weights.movedim(-1, 1)[~batch.source_mask].any()
 
 
+@torch.no_grad()
+def test_hypotheses_are_read_with_heads_of_one_feature(build: Build, batch: Batch) -> None:
+    model = build("rnmt-plus", heads=16)
+    memory = model.encode(batch.source, batch.source_mask)
+    state = model.begin(memory, 2)
+    tokens = batch.target_in.repeat_interleave(2, dim=0)
+    steps = torch.stack([model.step(token, state) for token in tokens.unbind(1)], dim=1)
+    expected = model.decode(batch.target_in, memory).repeat_interleave(2, dim=0)
+    torch.testing.assert_close(steps, expected, **EXACT)
+
+
 def test_the_state_of_a_search_does_not_grow(build: Build, batch: Batch) -> None:
     model = build("rnmt-plus")
     sizes = set()
