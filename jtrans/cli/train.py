@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,7 @@ from jtrans.cli.options import (
 from jtrans.errors import how_many, usage_error
 
 if TYPE_CHECKING:
-    from jtrans.config import Config
+    from jtrans.config import Config, SystemConfig
     from jtrans.training.events import Result
 
 START = "Start and end"
@@ -115,6 +116,7 @@ def train(
                 "--dry-run measures one process",
                 "leave out --processes, --gpus and --shard-model",
             )
+        _note_unused(config.model)
         _estimate(config, data, device, as_json=as_json)
         return
     if shard_model and place is None and count in (None, 1):
@@ -127,6 +129,8 @@ def train(
     elif count is not None:
         raise typer.Exit(ranks.launch(count, max_restarts=max_restarts))
     is_first = place is None or place.rank == 0
+    if is_first:
+        _note_unused(config.model)
     results = []
     for folder, seeded in trainings.items():
         result, exit_code = train_with_table(
@@ -150,6 +154,18 @@ def train(
         console.print_json(shown[0] if seeds is None else {"runs": shown})
     if exit_code is not None:
         raise typer.Exit(exit_code)
+
+
+def _note_unused(model: SystemConfig) -> None:
+    """Name the settings that have no effect in a model, but another value than their default."""
+    values, unused = model.model_dump(mode="json"), model.unused()
+    changed = [
+        f"model.{name} = {json.dumps(values[name])}"
+        for name, field in type(model).model_fields.items()
+        if name in unused and getattr(model, name) != field.default
+    ]
+    if changed:
+        console.talk(f"without effect in this model: {', '.join(changed)}")
 
 
 def _for_seeds(config: Config, run: Path, seeds: str, seed: int | None) -> dict[Path, Config]:

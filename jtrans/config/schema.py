@@ -22,8 +22,13 @@ class SystemConfig(ConfigSection):
 
     def meaning(self) -> dict[str, Any]:
         """Return what decides what weights mean, by setting: all but rates and the like."""
-        names = [name for name in type(self).model_fields if name not in self.without_weights]
+        left_out = self.without_weights | self.unused()
+        names = [name for name in type(self).model_fields if name not in left_out]
         return {name: getattr(self, name) for name in names if not name.endswith("dropout")}
+
+    def unused(self) -> frozenset[str]:
+        """Return the settings without effect: those of parts that this model does not have."""
+        return frozenset()
 
     @property
     def scalable_sizes(self) -> ScalableSizes | None:

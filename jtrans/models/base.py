@@ -241,7 +241,8 @@ def check_agreement(
     """
     if names is None:
         theirs, ours = there.meaning(), here.meaning()
-        names = {name: name for name in ours}
+        # those that only one of the models uses differ because others do
+        names = {name: name for name in sorted(ours, key=lambda name: name not in theirs)}
     else:
         theirs, ours = ({name: getattr(c, name, None) for name in names} for c in (there, here))
     for key, name in names.items():

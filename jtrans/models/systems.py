@@ -94,9 +94,21 @@ class TransformerPlusPlusConfig(TransformerConfig):
 
     def meaning(self) -> dict[str, Any]:
         """Return what decides what weights mean; kernels and dilations layer by layer."""
+        if not self.convolution:
+            return super().meaning()
         layers = range(max(self.encoder_layers, self.decoder_layers))
-        convolutions = [self.convolution_of(layer) for layer in layers] if self.convolution else []
+        convolutions = [self.convolution_of(layer) for layer in layers]
         return {**super().meaning(), "kernels": convolutions, "dilation": None}
+
+    def unused(self) -> frozenset[str]:
+        """Return the settings without effect."""
+        names: set[str] = set()
+        if not self.convolution:
+            names |= {"kernels", "dilation", "kernel_dropout", "encoder_causal_conv"}
+        if not self.convolution or self.encoder_layers <= 2:
+            names |= {"plain_attention"}
+        tags = {"pos_weight": self.pos_tags, "ner_weight": self.ner_tags}
+        return frozenset(names | {name for name, count in tags.items() if not count})
 
     def is_mixed_in_encoder(self, layer: int) -> bool:
         """Return whether an encoder layer, counted from 0, has a mixed block."""
@@ -207,6 +219,11 @@ class PervasiveConfig(SystemConfig):
         if self.network == "dense":
             return None
         return ScalableSizes((LayerStack("layers", 1, 2),), width="channels")
+
+    def unused(self) -> frozenset[str]:
+        """Return the settings without effect."""
+        names = {"growth" if self.network == "residual" else "ffn_width"}
+        return frozenset(names if self.positions else names | {"position_offset"})
 
     @model_validator(mode="after")
     def _possible_network(self) -> Self:
@@ -335,6 +352,25 @@ class HybridConfig(SystemConfig):
     n_cascade: Annotated[int, Field(ge=0)] = 4  # N_c: Transformer layers on the RNMT+ encoder
     cascade_positions: bool = False  # whether positions are added again before these layers
     project: bool = True  # columns are projected to the width; else the memory is 2E wide
+
+    def unused(self) -> frozenset[str]:
+        """Return the settings without effect."""
+        names: set[str] = set()
+        if self.encoder in ("rnmt", "cascade"):
+            names |= {"encoder_layers"}
+        if self.encoder != "cascade":
+            names |= {"n_cascade"}
+        if self.decoder == "rnmt":
+            names |= {"decoder_layers", "output_bias"}
+        else:
+            names |= {"rnmt_decoder_layers", "rnmt_heads", "rnmt_attention_dropout"}
+        if self.encoder == "transformer":
+            names |= {"rnmt_encoder_layers"}
+        if (self.encoder, self.decoder) == ("rnmt", "rnmt"):
+            names |= {"ffn_width", "heads", "dropout", "attention_dropout", "relu_dropout"}
+        if (self.encoder, self.decoder) == ("transformer", "transformer"):
+            names |= {"rnmt_dropout", "rnmt_initial_range"}
+        return frozenset(names)
 
     @property
     def transformer(self) -> TransformerConfig:

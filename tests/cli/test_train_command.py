@@ -193,6 +193,19 @@ def test_a_dry_run_writes_nothing(workplace: Path, jtrans: Jtrans) -> None:
     assert sorted(workplace.rglob("*")) == before
 
 
+@pytest.mark.parametrize("way", [("--dry-run",), ("--run", "runs/new")])
+def test_changed_settings_without_effect_are_named_once(
+    workplace: Path, jtrans: Jtrans, way: tuple[str, ...]
+) -> None:
+    model = 'system="transformer-pp"', "pos_tags=0", "ner_tags=0", "convolution=false"
+    unused = "kernels=[5]", 'plain_attention="self"', "pos_weight=0.1"
+    options = [part for each in (*model, *unused) for part in ("--set", f"model.{each}")]
+    done = jtrans("train", "tiny.toml", "--data", "data", *way, *options)
+    assert done.code == 0, done.err
+    note = 'without effect in this model: model.kernels = [5], model.plain_attention = "self"'
+    assert [line for line in done.err.splitlines() if "effect" in line] == [note]
+
+
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
