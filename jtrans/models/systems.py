@@ -130,7 +130,7 @@ class TransformerPlusPlusConfig(TransformerConfig):
         if impossible or not self._dilations:
             shown = impossible[0] if impossible else "[]"
             raise ValueError(f"dilation {shown} is not between 1 and {WIDEST_DILATION}")
-        if not self.encoder_causal_conv:
+        if self.convolution and not self.encoder_causal_conv:
             even = [kernel for kernel in self.kernels if kernel % 2 == 0]
             if even:
                 raise ValueError(
@@ -377,22 +377,24 @@ class HybridConfig(SystemConfig):
         """The settings of the Transformer parts."""
         names = ("width", "ffn_width", "heads", "encoder_layers", "decoder_layers", "output_bias")
         rates = ("dropout", "attention_dropout", "relu_dropout")
-        return TransformerConfig(**{name: getattr(self, name) for name in (*names, *rates)})
+        values = {name: getattr(self, name) for name in (*names, *rates)}
+        return TransformerConfig.model_construct(**values)  # unchecked: some may be unused
 
     @property
     def rnmt(self) -> RnmtPlusConfig:
         """The settings of the RNMT+ parts."""
         names = set(RnmtPlusConfig.model_fields) - {"system", "width"}
         values = {name: getattr(self, f"rnmt_{name}") for name in names}
-        return RnmtPlusConfig(width=self.width, **values)
+        return RnmtPlusConfig.model_construct(width=self.width, **values)
 
     @model_validator(mode="after")
     def _possible_combination(self) -> Self:
         heads = {"heads": self.heads, "rnmt_heads": self.rnmt_heads}
-        for name, count in heads.items():
+        used = {name: count for name, count in heads.items() if name not in self.unused()}
+        for name, count in used.items():
             if self.width % count:
                 raise ValueError(f"width {self.width} is not a multiple of {name} {count}")
-        if self.width % 2 or self.width < 4:
+        if "heads" in used and (self.width % 2 or self.width < 4):
             raise ValueError(
                 f"width {self.width} must be even and at least 4 (sine and cosine halves)"
             )

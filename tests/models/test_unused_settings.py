@@ -104,3 +104,21 @@ def test_models_agree_that_differ_in_settings_without_effect(
 ) -> None:
     check_agreement(there, here)
     check_agreement(here, there)
+
+
+@pytest.mark.parametrize(
+    ("system", "settings"),
+    [
+        ("hybrid", {"encoder": "transformer", "width": 30, "heads": 5, "rnmt_heads": 4}),
+        ("hybrid", {"encoder": "rnmt", "width": 30, "heads": 5, "rnmt_heads": 4}),
+        ("hybrid", {"decoder": "rnmt", "width": 15, "heads": 4, "rnmt_heads": 5}),
+        (
+            "transformer-pp",
+            {"convolution": False, "encoder_causal_conv": False, "kernels": (4,), "heads": 1},
+        ),
+    ],
+)
+def test_settings_without_effect_need_not_be_possible(
+    build: Build, batch: Batch, system: str, settings: dict[str, Any]
+) -> None:
+    assert computed(build(system, **settings), batch)
