@@ -22,6 +22,7 @@ from jtrans.data.word_dropout import drop_words
 from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast
 from jtrans.nn.memory import is_out_of_memory
+from jtrans.training.divergence.batch_statistics import BatchStatistics
 from jtrans.training.feeding.ahead import BatchesAhead
 from jtrans.training.memory import MemoryLimits
 from jtrans.training.objective import Objective, batch_loss
@@ -69,6 +70,7 @@ class GradientAccumulator:
         self.batches = BatchesAhead(self.model.device)
         # collected once: walking over the modules of a small model takes a share of an update
         self._parameters = list(self.model.parameters())
+        self._statistics = BatchStatistics(self.model)
 
     def accumulate(
         self, loss: UpdateLoss, micro_batches: Sequence[MicroBatch], *, idle: int = 0
@@ -127,6 +129,7 @@ class GradientAccumulator:
         before = [parameter.grad for parameter in parameters]
         for parameter in parameters:
             parameter.grad = None  # a failed micro-batch leaves a partial gradient
+        self._statistics.keep()
         self.before(indices)
         try:
             losses = self._forward_backward(loss, indices)
@@ -137,6 +140,7 @@ class GradientAccumulator:
         if losses is None:  # outside the handler, whose traceback keeps tensors alive
             for parameter, gradient in zip(parameters, before, strict=True):
                 parameter.grad = gradient
+            self._statistics.restore(torch.tensor(True, device=self.model.device))
             if self.model.device.type == "cuda":
                 torch.cuda.empty_cache()
             return None

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from jtrans.data.bucketing import BatchSampler
 from jtrans.data.prepared import IdStore, ParallelIds, PreparedCorpus
-from jtrans.models.zoo import build_model
+from jtrans.models.zoo import build_model, system_configs
 from jtrans.runs import STATE, Run
 from jtrans.training import micro_batches
 from jtrans.training.checkpoint import read_state
@@ -91,6 +91,28 @@ def test_halves_have_the_gradient_of_the_whole(
     repeated = len(splits)
     gradients(splits)
     assert len(splits) == 2 * repeated  # another accumulator knows nothing
+
+
+def test_what_does_not_fit_leaves_no_batch_statistics(
+    corpus: PreparedCorpus, make_config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model: dict[str, Any] = {"network": "dense", "aggregation": "max", "layers": 1, "width": 8}
+    config = system_configs()["pervasive"](**model, dropout=0.0)
+    sides = corpus.pipeline.source.vocabulary, corpus.pipeline.target.vocabulary
+    whole = np.arange(16)
+
+    def statistics(micro_batches: list[MicroBatch]) -> list[Tensor]:
+        torch.manual_seed(1)
+        model = build_model(config, *map(len, sides)).double().train()
+        accumulator = GradientAccumulator(model, Objective(), precision="fp32")
+        accumulator.accumulate(UpdateLoss(corpus.pairs("train"), 100), micro_batches)
+        return [buffer for name, buffer in model.named_buffers() if "norm" in name]
+
+    expected = statistics([whole[:8], whole[8:]])
+    limit_memory(monkeypatch, 8, torch.OutOfMemoryError("CUDA out of memory"))
+    assert expected
+    for ours, theirs in zip(statistics([whole]), expected, strict=True):
+        assert torch.equal(ours, theirs)
 
 
 def uneven_pairs() -> ParallelIds:

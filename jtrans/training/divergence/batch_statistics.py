@@ -1,4 +1,4 @@
-"""Moving statistics of batch normalisation, which the forward pass of a skipped update spoils."""
+"""Moving statistics of batch normalisation, which a forward pass that does not count spoils."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class BatchStatistics:
         self._kept: list[Tensor] = []
 
     def keep(self) -> None:
-        """Note the statistics before an update."""
+        """Note the statistics before an update or a micro-batch."""
         self._kept = [buffer.clone() for buffer in self._buffers]
 
     def restore(self, dropped: Tensor) -> None:
-        """Restore them if the update is `dropped`, [] bool, without waiting for a GPU."""
+        """Restore them if it is `dropped`, [] bool, without waiting for a GPU."""
         for buffer, kept in zip(self._buffers, self._kept, strict=True):
             buffer.copy_(torch.where(dropped, kept, buffer))
