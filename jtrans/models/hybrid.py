@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from jtrans.config import SystemConfig
 from jtrans.errors import ConfigError
 from jtrans.models.base import AttentionMap, Memory, State, TranslationModel, check_agreement
-from jtrans.models.parts import encoder_maps, input_embedding, source_encoder
+from jtrans.models.parts import encoder_maps, input_embedding, source_encoder, xavier_linear
 from jtrans.models.rnmt import RnmtDecoder, RnmtEncoder
 from jtrans.models.systems import HybridConfig, RnmtPlusConfig, TransformerConfig
 from jtrans.models.transformer import TransformerDecoder
@@ -62,9 +62,7 @@ class Columns(nn.Module):
         if config.encoder != "rnmt":
             self.transformer = TransformerEncoder(config.transformer, vocabulary)
         if config.encoder == "columns" and config.project:
-            self.merge = nn.Linear(2 * E, E)
-            nn.init.xavier_uniform_(self.merge.weight)
-            nn.init.zeros_(self.merge.bias)
+            self.merge = xavier_linear(2 * E, E)
 
     def forward(self, source: Tensor, source_mask: Tensor) -> Tensor:
         """Encode token ids, [B, S] -> [B, S, E], or two columns not projected, [B, S, 2E]."""

@@ -94,6 +94,15 @@ def output_projection(
     return output
 
 
+def xavier_linear(inputs: int, outputs: int, *, bias: bool = True) -> nn.Linear:
+    """Return a linear map drawn Xavier-uniform with a bias of 0."""
+    linear = nn.Linear(inputs, outputs, bias=bias)
+    nn.init.xavier_uniform_(linear.weight)
+    if bias:
+        nn.init.zeros_(linear.bias)
+    return linear
+
+
 def encoder_maps(
     layers: Iterable[nn.Module], weights: AttentionRecorder, stack: str = "encoder"
 ) -> list[AttentionMap]:

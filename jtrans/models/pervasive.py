@@ -29,7 +29,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jtrans.models.base import AttentionMap, Memory, TranslationModel
-from jtrans.models.parts import embedding_tables
+from jtrans.models.parts import embedding_tables, xavier_linear
 from jtrans.models.systems import PervasiveConfig
 from jtrans.nn.convolution.grid import GridConvolution, GridRows, real_cells, without_padding
 from jtrans.nn.convolution.grid_norm import GridBatchNorm
@@ -58,7 +58,7 @@ class ResidualLayer(Layer):
     def __init__(self, config: PervasiveConfig) -> None:
         super().__init__()
         C = config.channels
-        self.mix = linear(C, C)
+        self.mix = xavier_linear(C, C)
         self.convolution = GridConvolution(C, C, config.kernel, groups=C, bias=True)
         self.feed_forward = FeedForward(C, config.ffn_width, SharedDropout(0.0))
         self.dropout = SharedDropout(config.dropout)
@@ -113,7 +113,7 @@ class DenseLayer(Layer):
         super().__init__()
         hidden = _BOTTLENECK * config.growth
         self.norm = GridBatchNorm(inputs)
-        self.mix = linear(inputs, hidden, bias=False)
+        self.mix = xavier_linear(inputs, hidden, bias=False)
         self.hidden_norm = GridBatchNorm(hidden)
         self.convolution = GridConvolution(hidden, config.growth, config.kernel, bias=False)
         self.dropout = SharedDropout(config.dropout)
@@ -155,7 +155,7 @@ class DenseNetwork(nn.Module):
         C += config.layers * growth
         self.channels = C // 2
         self.norm = GridBatchNorm(C)
-        self.mix = linear(C, self.channels, bias=False)
+        self.mix = xavier_linear(C, self.channels, bias=False)
         self.last_norm = GridBatchNorm(self.channels)
 
     def forward(
@@ -221,7 +221,7 @@ class Pervasive(TranslationModel):
         source, target = embedding_tables(config, source_vocabulary, target_vocabulary)
         self.source_embedding = _input_embedding(source, config)
         self.target_embedding = _input_embedding(target, config)
-        self.opening = linear(2 * D, config.channels)
+        self.opening = xavier_linear(2 * D, config.channels)
         self.network: ResidualNetwork | DenseNetwork
         if config.network == "residual":
             self.network = ResidualNetwork(config)
@@ -233,7 +233,7 @@ class Pervasive(TranslationModel):
             C *= 2
         # untied dense networks map straight to the vocabulary
         is_direct = config.network == "dense" and config.tie == "none"
-        self.closing = None if is_direct else linear(C, D)
+        self.closing = None if is_direct else xavier_linear(C, D)
         self.dropout = SharedDropout(config.dropout)
         self.output = nn.Linear(C if is_direct else D, target_vocabulary)
         nn.init.zeros_(self.output.bias)
@@ -331,15 +331,6 @@ class TokenVectors(nn.Module):
         return self.dropout(x * is_token(ids, x.dtype))  # type: ignore[no-any-return]
 
 
-def linear(inputs: int, outputs: int, *, bias: bool = True) -> nn.Linear:
-    """Return a linear map, in a grid a 1 x 1 convolution, drawn Xavier-uniform."""
-    layer = nn.Linear(inputs, outputs, bias=bias)
-    nn.init.xavier_uniform_(layer.weight)
-    if bias:
-        nn.init.zeros_(layer.bias)
-    return layer
-
-
 def _input_embedding(tokens: nn.Embedding, config: PervasiveConfig) -> nn.Module:
     dropout = SharedDropout(config.dropout)
     if not config.positions:
@@ -358,13 +349,13 @@ def _input_embedding(tokens: nn.Embedding, config: PervasiveConfig) -> nn.Module
 def _reduction(config: PervasiveConfig, channels: int) -> nn.Module:
     def attention() -> PositionReduction:
         is_dense = config.network == "dense"
-        last = linear(channels, 1)
-        scores = last if is_dense else nn.Sequential(linear(channels, channels), last)
+        last = xavier_linear(channels, 1)
+        scores = last if is_dense else nn.Sequential(xavier_linear(channels, channels), last)
         rate = config.dropout if is_dense else 0.0
         return PositionReduction(scores, SharedDropout(rate), is_scaled=is_dense)
 
     if config.aggregation == "gated-max":
-        return GatedMaxReduction(channels)
+        return GatedMaxReduction(xavier_linear(channels, 2 * channels))
     if config.aggregation == "attention":
         return attention()
     if config.aggregation == "max-attention":

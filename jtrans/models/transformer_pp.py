@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from jtrans.models.base import Memory
+from jtrans.models.parts import xavier_linear
 from jtrans.models.systems import TransformerPlusPlusConfig
 from jtrans.models.transformer import Transformer, TransformerState
 from jtrans.nn.beam_cache import BeamCache
@@ -70,7 +71,7 @@ class TransformerPlusPlus(Transformer):
                 layer.self_attention = _mixed_block(config, n)
         sizes = {"pos": config.pos_tags, "ner": config.ner_tags}
         self.heads = nn.ModuleDict(
-            {kind: _head(config.width, size) for kind, size in sizes.items() if size}
+            {kind: xavier_linear(config.width, size) for kind, size in sizes.items() if size}
         )
 
     def encode(self, source: Tensor, source_mask: Tensor) -> TaggedMemory:
@@ -119,10 +120,3 @@ def _mixed_block(
     )
     dropout = SharedDropout(config.attention_dropout)
     return MixedAttention(config.width, config.heads, dropout, local)
-
-
-def _head(width: int, tags: int) -> nn.Linear:
-    head = nn.Linear(width, tags)
-    nn.init.xavier_uniform_(head.weight)
-    nn.init.zeros_(head.bias)
-    return head

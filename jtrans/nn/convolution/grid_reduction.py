@@ -17,14 +17,16 @@ from jtrans.nn.softmax import softmax
 
 
 class GatedMaxReduction(nn.Module):
-    """The maximum over the source of a gated linear unit."""
+    """The maximum over the source of a gated linear unit.
 
-    def __init__(self, width: int) -> None:
+    Args:
+        gate: maps a cell, [..., C], to values and gates, [..., 2C].
+    """
+
+    def __init__(self, gate: nn.Linear) -> None:
         super().__init__()
-        self.gate = nn.Linear(width, 2 * width)
+        self.gate = gate
         self.maximum = MaxReduction()
-        nn.init.xavier_uniform_(self.gate.weight)
-        nn.init.zeros_(self.gate.bias)
 
     def forward(self, grid: Tensor, source_bias: Tensor | None) -> Tensor:
         """Reduce [B, T, S, C] to [B, T, C].
