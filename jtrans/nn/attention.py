@@ -114,9 +114,7 @@ class CrossAttention(nn.Module):
         return self.out(join_heads(mixed))  # type: ignore[no-any-return]
 
 
-def attention_weights(
-    q: Tensor, k: Tensor, *, bias: Tensor | None = None, causal: bool = False
-) -> Tensor:
+def attention_weights(q: Tensor, k: Tensor, *, bias: Tensor | None, causal: bool = False) -> Tensor:
     """Return A = softmax(Q K^T / sqrt(D)), [..., H, Lq, Lk] (docs/systems.md 0.4).
 
     Args:

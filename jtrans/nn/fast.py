@@ -143,7 +143,7 @@ def reduce(
     return reduction(x if norm is None else norm(x), source_bias)  # type: ignore[no-any-return]
 
 
-def pays_in_blocks(x: Tensor, *, saves_memory: bool = False, has_norm: bool = True) -> bool:
+def pays_in_blocks(x: Tensor, *, saves_memory: bool, has_norm: bool) -> bool:
     """Return whether blocks are as fast in training as the plain form, or needed to save memory.
 
     In bf16 products are so fast that in narrow models many small operations cost what blocks save

@@ -62,17 +62,17 @@ def train_normed(layer: str, repeats: int) -> Task:
     input_width, width, sentences, directions, attends = LAYERS[layer]
     x = torch.randn(STEPS, sentences, input_width, requires_grad=True)
     if attends:
-        attentive = AttentiveLstm(input_width, width, width, 4, dropout=0.0)
+        attentive = AttentiveLstm(input_width, width, width, 4, dropout=0.0, initial=0.04)
         memory = torch.randn(sentences, SOURCE, width, requires_grad=True)
         mask = torch.ones(sentences, SOURCE, dtype=torch.bool)
         return _passes(
             lambda: attentive(x, attentive.attention.keys(memory, mask)), sentences, repeats
         )
     if directions == 2:
-        both = BidirectionalLstm(input_width, width)
+        both = BidirectionalLstm(input_width, width, initial=0.04)
         reversal = Reversal.of(torch.ones(STEPS, sentences, dtype=torch.bool))
         return _passes(lambda: both.read(x, reversal), sentences, repeats)
-    lstm = NormedLstm(input_width, width)
+    lstm = NormedLstm(input_width, width, initial=0.04)
     return _passes(lambda: lstm(x), sentences, repeats)
 
 

@@ -27,10 +27,10 @@ H, D, C = 2, 3, 6
 Build = Callable[..., Any]  # tests look into the models
 
 
-def convolution(kernel: int, dilation: int = 2, rate: float = 0.0, **options: Any) -> Any:
+def convolution(kernel: int, dilation: int = 2, rate: float = 0.0, *, centred: bool = False) -> Any:
     """Return a convolution of C channels in evaluation mode with random kernels."""
     torch.manual_seed(kernel)
-    local = LocalConvolution(C, kernel, dilation, SharedDropout(rate), **options).double()
+    local = LocalConvolution(C, kernel, dilation, SharedDropout(rate), centred=centred).double()
     torch.nn.init.normal_(local.weight)
     return local.eval()
 

@@ -73,6 +73,6 @@ def test_weights_are_distributions_with_exact_zeros_on_masked_keys() -> None:
 
 def test_weights_of_half_precision_are_computed_in_float32() -> None:
     q, k, v = (torch.randn(B, H, L, D).bfloat16() for _ in range(3))
-    weights = attention_weights(q, k)
+    weights = attention_weights(q, k, bias=None)
     assert weights.dtype == torch.float32
     assert mix(weights, v).dtype == torch.bfloat16

@@ -131,7 +131,7 @@ def test_attention_over_a_long_line_asks_first(monkeypatch: pytest.MonkeyPatch) 
     little(monkeypatch, GB)
     q = torch.zeros(1, 1, 1, 4).expand(500, 1, 1000, 4)
     with pytest.raises(MemoryError, match=r"attention weights need 4\.0 GB"):
-        attention_weights(q, q)
+        attention_weights(q, q, bias=None)
 
 
 def test_a_wide_feed_forward_network_asks_first(monkeypatch: pytest.MonkeyPatch) -> None:

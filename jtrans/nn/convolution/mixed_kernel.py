@@ -39,7 +39,7 @@ class LocalConvolution(nn.Module):
         dilation: int,
         dropout: SharedDropout,
         *,
-        centred: bool = False,
+        centred: bool,
     ) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(channels, kernel))

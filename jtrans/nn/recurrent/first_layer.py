@@ -11,7 +11,7 @@ from jtrans.nn.layer import Layer
 from jtrans.nn.recorder import record
 from jtrans.nn.recurrent.attention import AdditiveAttention, AdditiveKeys
 from jtrans.nn.recurrent.attentive import attentive_operator
-from jtrans.nn.recurrent.lstm import INITIAL, NormedLstm
+from jtrans.nn.recurrent.lstm import NormedLstm
 
 
 class AttentiveLstm(Layer):
@@ -36,7 +36,7 @@ class AttentiveLstm(Layer):
         heads: int,
         *,
         dropout: float,
-        initial: float = INITIAL,
+        initial: float,
     ) -> None:
         super().__init__()
         self.input_width = input_width

@@ -14,8 +14,6 @@ from jtrans.nn.cpu.blocks import product_dtype
 from jtrans.nn.recurrent.gates import activate, advance, normalise
 from jtrans.nn.recurrent.sequence import add_products, input_products, lstm_operator
 
-INITIAL = 0.04  # matrices are drawn from -0.04 to 0.04, at a width of 1,024
-
 
 class DirectionWeights(nn.Module):
     """The matrices of D linear maps, [D, I, O], one for each direction.
@@ -39,12 +37,12 @@ class NormedLstm(nn.Module):
     Args:
         input_width: I, features of the input.
         width: N, features of the state.
-        directions: D, 1, or 2 for a forward and a backward LSTM.
         initial: the matrices are drawn from -initial to initial.
+        directions: D, 1, or 2 for a forward and a backward LSTM.
     """
 
     def __init__(
-        self, input_width: int, width: int, *, directions: int = 1, initial: float = INITIAL
+        self, input_width: int, width: int, *, initial: float, directions: int = 1
     ) -> None:
         super().__init__()
         self.input_width = input_width
@@ -146,7 +144,7 @@ class BidirectionalLstm(NormedLstm):
         initial: as in `NormedLstm`.
     """
 
-    def __init__(self, input_width: int, width: int, *, initial: float = INITIAL) -> None:
+    def __init__(self, input_width: int, width: int, *, initial: float) -> None:
         super().__init__(input_width, width, directions=2, initial=initial)
 
     def read(self, x: Tensor, reversal: Reversal) -> Tensor:

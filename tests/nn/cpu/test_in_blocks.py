@@ -182,7 +182,7 @@ def test_blocks_are_taken_where_they_are_as_fast_or_asked_for(
 ) -> None:
     x = torch.ones(1, 2, 3, width)
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == torch.bfloat16):
-        assert pays_in_blocks(x, saves_memory=saves_memory) is expected
+        assert pays_in_blocks(x, saves_memory=saves_memory, has_norm=True) is expected
 
 
 def test_blocks_are_not_used_with_a_cache_while_recording_or_without_a_gradient() -> None:

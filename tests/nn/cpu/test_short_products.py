@@ -14,7 +14,7 @@ from jtrans.nn.cpu.short_products import in_float32_if_few
 def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Return attention in bf16, [n, L, D]."""
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        return mix(attention_weights(q, k), v)
+        return mix(attention_weights(q, k, bias=None), v)
 
 
 def test_few_products_are_as_exact_as_their_factors() -> None:

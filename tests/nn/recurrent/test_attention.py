@@ -67,7 +67,7 @@ def slow_read(
 def layer() -> AttentiveLstm:
     """A float64 layer in training mode with all parameters random."""
     torch.manual_seed(4)
-    layer = AttentiveLstm(WIDTH, N, MEMORY, H, dropout=0.3).double().train()
+    layer = AttentiveLstm(WIDTH, N, MEMORY, H, dropout=0.3, initial=0.04).double().train()
     for parameter in layer.parameters():
         torch.nn.init.normal_(parameter)
     return layer
@@ -130,7 +130,7 @@ def test_dropout_draws_a_mask_for_every_step(layer: AttentiveLstm) -> None:
 
 @pytest.mark.parametrize("has_mask", [False, True])
 def test_the_operator_is_what_torch_expects_of_one(has_mask: bool) -> None:
-    layer = AttentiveLstm(WIDTH, N, MEMORY, H, dropout=0.0)
+    layer = AttentiveLstm(WIDTH, N, MEMORY, H, dropout=0.0, initial=0.04)
     keys = layer.attention.keys(torch.randn(B, S, MEMORY), MASK)
     weight, bias = layer.attention.query_projection()
     arguments = [

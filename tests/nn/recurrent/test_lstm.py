@@ -54,7 +54,7 @@ def slow_last(lstm: NormedLstm, steps: Tensor) -> Tensor:
 def lstm() -> BidirectionalLstm:
     """A float64 LSTM with all parameters random."""
     torch.manual_seed(3)
-    lstm = BidirectionalLstm(WIDTH, N).double()
+    lstm = BidirectionalLstm(WIDTH, N, initial=0.04).double()
     for parameter in lstm.parameters():
         torch.nn.init.normal_(parameter)
     return lstm
@@ -84,7 +84,7 @@ def test_the_operator_equals_the_equations_and_so_do_its_gradients(
 
 
 def test_clipped_cells_stay_at_ten_and_pass_no_gradient(x: Tensor) -> None:
-    lstm = NormedLstm(WIDTH, N).double()
+    lstm = NormedLstm(WIDTH, N, initial=0.04).double()
     with torch.no_grad():
         lstm.gain[: 3 * N] = 0.1
         lstm.shift[: 3 * N] = 5.0  # u, i and f are nearly 1: c grows by 1 a step
@@ -102,7 +102,7 @@ def test_clipped_cells_stay_at_ten_and_pass_no_gradient(x: Tensor) -> None:
 
 
 def test_any_input_keeps_the_cell_within_ten() -> None:
-    lstm = NormedLstm(WIDTH, N).double()
+    lstm = NormedLstm(WIDTH, N, initial=0.04).double()
     for parameter in lstm.parameters():
         torch.nn.init.normal_(parameter, std=100.0)
     x = 1e6 * torch.randn(50, 4, WIDTH, dtype=torch.float64)
@@ -110,7 +110,7 @@ def test_any_input_keeps_the_cell_within_ten() -> None:
 
 
 def test_stepping_equals_reading_at_once(x: Tensor) -> None:
-    lstm = NormedLstm(WIDTH, N).double()
+    lstm = NormedLstm(WIDTH, N, initial=0.04).double()
     state = cell = torch.zeros(3, N, dtype=torch.float64)
     states = []
     with torch.no_grad():
@@ -164,7 +164,7 @@ def test_padding_on_the_right_changes_no_state(lstm: BidirectionalLstm, x: Tenso
 
 @pytest.mark.parametrize("saves_memory", [False, True])
 def test_the_operator_is_what_torch_expects_of_one(saves_memory: bool) -> None:
-    lstm = NormedLstm(WIDTH, N, directions=2)
+    lstm = NormedLstm(WIDTH, N, initial=0.04, directions=2)
     x = torch.randn(3, 2, WIDTH, requires_grad=True)
     weights = (lstm.input.weight, lstm.state.weight, *lstm.affine())
     copies = (weight.detach().clone().requires_grad_() for weight in weights)
