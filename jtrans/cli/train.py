@@ -116,7 +116,7 @@ def train(
                 "--dry-run measures one process",
                 "leave out --processes, --gpus and --shard-model",
             )
-        _note_unused(config.model)
+        _note_unused(recipe, config.model)
         _estimate(config, data, device, as_json=as_json)
         return
     if shard_model and place is None and count in (None, 1):
@@ -130,7 +130,7 @@ def train(
         raise typer.Exit(ranks.launch(count, max_restarts=max_restarts))
     is_first = place is None or place.rank == 0
     if is_first:
-        _note_unused(config.model)
+        _note_unused(recipe, config.model)
     results = []
     for folder, seeded in trainings.items():
         result, exit_code = train_with_table(
@@ -156,13 +156,20 @@ def train(
         raise typer.Exit(exit_code)
 
 
-def _note_unused(model: SystemConfig) -> None:
-    """Name the settings that have no effect in a model, but another value than their default."""
+def _note_unused(recipe: str, model: SystemConfig) -> None:
+    """Name the settings that have no effect in a model, but another value than usual.
+
+    That is their default, or the value of a recipe of jtrans: some of these share their settings.
+    """
+    from jtrans.config import load_config, recipe_names
+    from jtrans.models.zoo import system_configs
+
+    usual = load_config(recipe, system_configs()).model if recipe in recipe_names() else None
     values, unused = model.model_dump(mode="json"), model.unused()
     changed = [
         f"model.{name} = {json.dumps(values[name])}"
         for name, field in type(model).model_fields.items()
-        if name in unused and getattr(model, name) != field.default
+        if name in unused and getattr(model, name) != getattr(usual, name, field.default)
     ]
     if changed:
         console.talk(f"without effect in this model: {', '.join(changed)}")
