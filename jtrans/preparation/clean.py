@@ -42,7 +42,7 @@ REASON_CODES: dict[str | None, int] = {reason: i for i, reason in enumerate((Non
 class Rules:
     """Conditions for training pairs."""
 
-    max_length: int = 175  # words allowed on either side
+    max_length: int = 175  # words allowed on either side (of `units_per_word` units each)
     # how many times longer one side may be than the other; exactly this many times is allowed, as
     # in the Moses cleaner
     max_ratio: float = 3.0
@@ -76,8 +76,10 @@ def shape_reason(
     """
     if not source or not target:
         return "empty"
-    words = max(source.count(" "), target.count(" ")) + 1
-    if words > rules.max_length or max(len(source), len(target)) > rules.max_characters:
+    most_source, most_target = (rules.max_length * units for units in units_per_word)
+    if source.count(" ") >= most_source or target.count(" ") >= most_target:
+        return "too long"
+    if max(len(source), len(target)) > rules.max_characters:
         return "too long"
     if is_unlike(source, target, rules.max_ratio, units_per_word):
         return "ratio"

@@ -230,8 +230,9 @@ def _report(
     if not pairs:
         raise CorpusError(
             f"no training pair is left after cleaning: {_counts(dropped)}",
-            hint="check that the training files hold sentences, in the given languages, and "
-            "are not the valid or test files",
+            hint=f"most were dropped for: {_main_reason(dropped, request)}; check that the "
+            "training files hold sentences, in the given languages, and are not the valid or test "
+            "files",
             kind="corpus.empty",
         )
     train = request.corpus.splits["train"]
@@ -242,11 +243,16 @@ def _report(
     progress.say("Cleaning", f"{text} · {train.skipped_text}" if train.skipped else text)
     total = pairs + sum(dropped.values())
     if total - pairs > MANY_DROPPED * total:
-        reason = max(dropped, key=lambda name: dropped[name])
         progress.warn(
             f"{100 * (total - pairs) / total:.0f} % of the training pairs were dropped, most for: "
-            f"{reason}{WAYS_OUT[reason].format(request.options)}"
+            f"{_main_reason(dropped, request)}"
         )
+
+
+def _main_reason(dropped: Mapping[str, int], request: Request) -> str:
+    """Return the most frequent reason, and how to keep the pairs that it drops."""
+    reason = max(dropped, key=lambda name: dropped[name])
+    return reason + WAYS_OUT[reason].format(request.options)
 
 
 def _check_held_out(notes: Mapping[str, PairNotes], request: Request, progress: Progress) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plugins.cleaning import clean
 
-from jtrans.preparation.clean import REASONS, Rules
+from jtrans.preparation.clean import REASONS, Rules, shape_reason
 
 
 def words(count: int) -> str:
@@ -43,6 +43,13 @@ def test_a_pair_is_dropped_for_the_first_reason_that_applies(
     source: Any, target: Any, reasons: Any
 ) -> None:
     assert reasons_of(source, target) == reasons
+
+
+def test_the_longest_side_is_counted_in_words_where_characters_are_segmented() -> None:
+    rules = Rules(max_length=10)
+    assert shape_reason(words(30), words(10), rules, units_per_word=(3, 1)) is None
+    assert shape_reason(words(31), words(10), rules, units_per_word=(3, 1)) == "too long"
+    assert shape_reason(words(30), words(11), rules, units_per_word=(3, 1)) == "too long"
 
 
 @given(st.integers(10, 40), st.integers(1, 10))

@@ -349,6 +349,14 @@ def test_nothing_left_after_cleaning_is_refused_before_anything_is_written(tmp_p
     assert not list(tmp_path.iterdir())
 
 
+def test_nothing_left_after_cleaning_comes_with_a_way_to_keep_pairs(tmp_path: Path) -> None:
+    corpus = make_corpus((["a b c d", "a b c"], ["x", "y z"]))
+    options = PrepareOptions(max_length=2)
+    with pytest.raises(CorpusError, match="no training pair is left") as caught:
+        prepare(corpus, tmp_path / "out", options=options, workers=1)
+    assert "too long (--max-length is 2)" in str(caught.value.hint)
+
+
 def test_many_dropped_pairs_are_warned_of(tmp_path: Path) -> None:
     source, target = sentences(0, 60)
     listener = Listener()
