@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
+from jtrans.corpora.formats.xml_stream import fits_language
 from jtrans.corpora.lines import LineFile, notes_of
 from jtrans.corpora.parallel import ParallelText
 from jtrans.errors import CorpusError, how_many
+
+# What a cell of a heading looks like, unlike the words "de-facto" and "en-route".
+_TAG = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,4})*")
 
 
 def read_tsv(
@@ -21,8 +27,9 @@ def read_tsv(
 
     Args:
         path: the file, plain or packed.
-        languages: source and target. A first line that names both is a heading, and gives
-            their columns.
+        languages: source and target. A first line that names both, with any region and in any
+            case, or has "source" and "target" or "src" and "tgt", is a heading, and gives their
+            columns.
         columns: columns of source and target, from 0; by default as in the heading, else 0 and 1.
         skips_bad: whether bad lines are left out and counted.
 
@@ -33,8 +40,7 @@ def read_tsv(
     skipped = Counter(lines.bad.values())
     heading = [cell.strip() for cell in lines[0].split("\t")] if len(lines) else []
     begin = 0
-    if columns is None and set(languages) <= set(heading):
-        columns = (heading.index(languages[0]), heading.index(languages[1]))
+    if columns is None and (columns := _named_columns(heading, languages)):
         begin = 1
     columns = columns or (0, 1)
     source, target = [], []
@@ -59,3 +65,19 @@ def read_tsv(
         raise CorpusError(f"{path} holds no pairs", kind="corpus.empty")
     notes = notes_of([lines])
     return ParallelText(source, target, (str(path),), notes=notes, skipped=skipped)
+
+
+def _named_columns(cells: Sequence[str], languages: tuple[str, str]) -> tuple[int, int] | None:
+    """Return the columns of source and target, if the cells of a line name them."""
+    for names in (languages, ("source", "target"), ("src", "tgt")):
+        source, target = (_named_column(cells, name) for name in names)
+        if source is not None and target is not None and source != target:
+            return source, target
+    return None
+
+
+def _named_column(cells: Sequence[str], name: str) -> int | None:
+    """Return the column whose cell is a name, or else another tag of the same language."""
+    exact = [i for i, cell in enumerate(cells) if cell.lower() == name.lower()]
+    near = (i for i, c in enumerate(cells) if _TAG.fullmatch(c) and fits_language(name, c))
+    return next(iter([*exact, *near]), None)

@@ -37,9 +37,23 @@ def test_tsv_columns_are_source_and_target(tmp_path: Path) -> None:
     assert pairs(read_tsv(path, PAIR)) == [("Ja.", "Yes."), ('"Hallo"', "Hi.")]
 
 
-def test_a_tsv_heading_says_which_columns_are_which(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tsv", "id\ten\tde\n7\tYes.\tJa.\n")
+@pytest.mark.parametrize(
+    "heading", ["id en de", "ID EN DE", "id en-US de_DE", "id target source", "id TGT SRC"]
+)
+def test_a_tsv_heading_says_which_columns_are_which(tmp_path: Path, heading: str) -> None:
+    path = write(tmp_path / "a.tsv", "\t".join(heading.split()) + "\n7\tYes.\tJa.\n")
     assert pairs(read_tsv(path, PAIR)) == [("Ja.", "Yes.")]
+
+
+def test_two_varieties_of_a_language_have_columns_of_their_own(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "pt\tpt-br\nSim.\tÉ.\n")
+    assert pairs(read_tsv(path, ("pt-BR", "pt"))) == [("É.", "Sim.")]
+
+
+@pytest.mark.parametrize("line", [("De-facto", "en-route"), ("de", "which"), ("Source", "goal")])
+def test_a_first_tsv_line_of_words_is_a_pair(tmp_path: Path, line: tuple[str, str]) -> None:
+    path = write(tmp_path / "a.tsv", "\t".join(line) + "\nJa.\tYes.\n")
+    assert pairs(read_tsv(path, PAIR)) == [line, ("Ja.", "Yes.")]
 
 
 def test_tsv_columns_can_be_chosen(tmp_path: Path) -> None:
