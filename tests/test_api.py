@@ -277,6 +277,11 @@ def test_files_to_prepare_are_paths_or_strings_one_or_several(tmp_path: Path) ->
     assert one.info["splits"]["valid"] == several.info["splits"]["valid"]
 
 
+def test_spelling_without_bpe_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(ConfigError, match="--spell have no meaning without BPE"):
+        jtrans.prepare(train="nowhere", bpe="none", spell=True)
+
+
 def test_a_named_corpus_and_files_exclude_each_other(tmp_path: Path) -> None:
     pairs = _write_pairs(tmp_path)
     conflicts: list[dict[str, Any]] = [{"train": pairs}, {"languages": "de"}, {"valid_size": 7}]

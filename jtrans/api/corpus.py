@@ -230,9 +230,26 @@ def _options(defaults: Mapping[str, Any], chosen: Mapping[str, Any]) -> PrepareO
             f"--pipeline has already decided {', '.join(decided).replace('_', ' ')}",
             "leave one or the other out",
         )
-    if options.bpe == "none" and {"bpe_merges", "bpe_min_frequency"} & set(chosen):
+    of_bpe = ("bpe_merges", "bpe_min_frequency", "spell")
+    if options.bpe == "none" and any(map(chosen.get, of_bpe)):
         raise usage_error(
-            "--bpe-merges and --bpe-min-frequency have no meaning without BPE (--bpe none)",
+            "--bpe-merges, --bpe-min-frequency and --spell have no meaning without BPE "
+            "(--bpe none)",
             "leave them out, or choose --bpe joint",
         )
+    _check_effect(options, chosen)
     return options
+
+
+def _check_effect(options: PrepareOptions, chosen: Mapping[str, Any]) -> None:
+    """Refuse options that were chosen and that neither side's segmenter can follow."""
+    from jtrans.text.segment import IGNORED_BY
+
+    segmenters = dict.fromkeys((options.source_segment, options.target_segment))
+    for name, ignoring in IGNORED_BY.items():
+        if chosen.get(name) and segmenters.keys() <= set(ignoring):
+            raise usage_error(
+                f"--{name.replace('_', '-')} has no effect on text segmented by "
+                f"{' and '.join(segmenters)}",
+                "leave it out, or choose another segmenter for one side",
+            )

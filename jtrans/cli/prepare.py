@@ -118,6 +118,11 @@ class TextOptions:
         """Return the fields of `PrepareOptions`; None leaves the default."""
         values = dict(vars(self))
         segment = values.pop("segment")
+        if segment and self.source_segment and self.target_segment:
+            raise usage_error(
+                f"--segment {segment} has no effect beside --source-segment and --target-segment",
+                "leave one of the three out",
+            )
         for side in ("source_segment", "target_segment"):
             values[side] = values[side] or segment
         if values.pop("keep_leaked"):

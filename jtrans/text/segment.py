@@ -260,6 +260,12 @@ SEGMENTERS: dict[str, type[Segmenter]] = {
     "character": Character,
     "unspaced": Unspaced,
 }
+# The options of a text side for characters, and the segmenters that ignore them.
+IGNORED_BY = {
+    "strip_invisible": ("whitespace",),
+    "narrow": ("whitespace",),
+    "protect": ("moses-escaped", "character", "whitespace"),
+}
 _BY_SCRIPT: dict[str, str] = {"Han": "jieba"} | dict.fromkeys(
     ["Japanese", *re.findall(r"\\p\{(\w+)\}", UNSPACED)], "unspaced"
 )

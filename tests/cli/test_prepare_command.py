@@ -250,6 +250,16 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str]] = {
     "bpe": (lambda f: None, ["--bpe", "jiont"], "'joint', 'separate' or 'none' (got 'jiont')"),
     "number": (lambda f: None, ["--max-length", "0"], "--max-length"),
     "useless merges": (lambda f: None, ["--bpe", "none"], "no meaning without BPE"),
+    "useless narrow": (
+        lambda f: None, ["--segment", "whitespace", "--narrow"],
+        "--narrow has no effect on text segmented by whitespace"),
+    "useless protect": (
+        lambda f: None, ["--source-segment", "moses-escaped", "--target-segment", "character",
+                         "--protect"],
+        "--protect has no effect on text segmented by moses-escaped and character"),
+    "useless segment": (
+        lambda f: None, ["--segment", "moses", "--source-segment", "unspaced",
+                         "--target-segment", "jieba"], "--segment moses has no effect"),
     "name and files": (lambda f: None, ["grammar-de-en"], "cannot be combined with NAME"),
     "place": (lambda f: None, ["--out", "corpus/train.de/x"], "not a folder"),
     "not ours": (lambda f: None, ["--out", "corpus"], "is not a prepared corpus"),
