@@ -169,12 +169,14 @@ def read_source(
         _options({}, options)  # refuse bad options before reading
         corpus = _own_files(source, languages, out, progress)
         is_copied = corpus.languages[0] == corpus.languages[1]
-        return corpus, _options({"drop_identical": False} if is_copied else {}, options)
+        defaults = {"drop_identical": False} if is_copied else {}
+        return corpus, _options(defaults, options, progress)
     entry = find_entry(source)
     _options(entry.options, options)  # refuse bad options before downloading
     delivery = deliver(entry, Path(originals) if originals else None, progress=progress)
     records = tuple(record.to_json() for record in delivery.originals)
-    return replace(delivery.corpus, originals=records), _options(delivery.options, options)
+    combined = _options(delivery.options, options, progress)
+    return replace(delivery.corpus, originals=records), combined
 
 
 def _own_files(
@@ -219,7 +221,9 @@ def _own_files(
     return corpus
 
 
-def _options(defaults: Mapping[str, Any], chosen: Mapping[str, Any]) -> PrepareOptions:
+def _options(
+    defaults: Mapping[str, Any], chosen: Mapping[str, Any], progress: Progress | None = None
+) -> PrepareOptions:
     """Combine the catalogue's defaults with the options chosen."""
     from jtrans.preparation.options import PIPELINE_OPTIONS, PrepareOptions
 
@@ -230,6 +234,15 @@ def _options(defaults: Mapping[str, Any], chosen: Mapping[str, Any]) -> PrepareO
             f"--pipeline has already decided {', '.join(decided).replace('_', ' ')}",
             "leave one or the other out",
         )
+    if options.source_segment == options.target_segment == "character" and options.bpe != "none":
+        if "bpe" in chosen:
+            raise usage_error(
+                f"--bpe {options.bpe} has nothing to merge in single characters",
+                "choose --bpe none, or --segment unspaced, which keeps words together",
+            )
+        options = options.model_copy(update={"bpe": "none"})
+        if progress:
+            progress.say("Note", "no BPE, which has nothing to merge in single characters")
     of_bpe = ("bpe_merges", "bpe_min_frequency", "spell")
     if options.bpe == "none" and any(map(chosen.get, of_bpe)):
         raise usage_error(

@@ -69,7 +69,20 @@ def test_separate_bpe_of_one_language_beside_characters_of_another(
     assert target.decode(target.encode(chinese[1])) == chinese[1]
     command += ["--source-segment", "character"]
     result = jtrans(*command, "--languages", "en-zh", "--out", "no")
-    assert result.code == 2 and "--bpe none" in result.err
+    assert result.code == 2 and "--bpe none" in result.err and "Reading" not in result.err
+
+
+def test_characters_on_both_sides_need_no_option_to_do_without_bpe(
+    jtrans: Jtrans, tmp_path: Path
+) -> None:
+    for name, line in (("zh", "我看见了老狗"), ("en", "I saw {} dogs.")):
+        lines = [line.format(i) + str(i) for i in range(12)]
+        (tmp_path / f"train.{name}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    command = ("prepare", "--train", "train", "--valid-size", "3", "--segment", "character")
+    result = jtrans(*command, "--languages", "zh-en", "--workers", "1", "--out", "out")
+    assert result.code == 0, result.err
+    assert "Note         no BPE" in result.err
+    assert PreparedCorpus.open(tmp_path / "out").info["options"]["bpe"] == "none"
 
 
 @pytest.mark.parametrize(
