@@ -177,7 +177,7 @@ def _merge(
     provenance: Mapping[str, Any],
 ) -> None:
     """Merge the corpora in `folder`, which appears only when complete."""
-    parts = _choose(corpora)
+    parts, uncompared = _choose(corpora)
     with whole_folder(folder) as temporary:
         _copy_held_out(corpora[0], temporary)
         for side in SIDES:
@@ -200,8 +200,10 @@ def _merge(
             labels["unlabelled"] = {**first["unlabelled"], "train": train.unlabelled}
         info = corpus_info(record, results, train, first["pipeline_sha256"], labels)
         seal(temporary, {**info, "provenance": provenance})
-    dropped = (f"{reason} {count:,}" for reason, count in cleaning["dropped"].items())
-    progress.say("Cleaning", " · ".join([f"kept {train.pairs:,}", *dropped]))
+    counts = [f"{reason} {count:,}" for reason, count in cleaning["dropped"].items()]
+    if uncompared:
+        counts.append(f"not compared, with unknown words {uncompared:,}")
+    progress.say("Cleaning", " · ".join([f"kept {train.pairs:,}", *counts]))
     for label, text in describe({"train": train}, None, corpora[0].languages).items():
         progress.say(label, text)
 
@@ -224,30 +226,40 @@ def _copy_held_out(corpus: PreparedCorpus, temporary: Path) -> None:
                 shutil.copyfile(path, temporary / place / path.name)
 
 
-def _choose(corpora: Sequence[PreparedCorpus]) -> list[MergedPart]:
-    """Decide which pairs stay: all, or those that did not occur before."""
+def _choose(corpora: Sequence[PreparedCorpus]) -> tuple[list[MergedPart], int]:
+    """Decide which pairs stay: all, or those that did not occur before.
+
+    Returns:
+        The parts, and how many pairs stay because they have unknown words, which may differ.
+    """
     pairs = [corpus.pairs("train") for corpus in corpora]
+    uncompared = 0
     if corpora[0].info["options"]["deduplicate"]:
-        keys = np.concatenate([_keys(train, number) for number, train in enumerate(pairs)])
+        found = [_keys(train, number) for number, train in enumerate(pairs)]
+        keys, uncompared = np.concatenate([k for k, _ in found]), sum(count for _, count in found)
         reasons = np.zeros(len(keys), np.uint8)
         mask, _ = decide(reasons, keys, rules=Rules(deduplicate=True))
     else:
         mask = np.ones(sum(map(len, pairs)), np.bool_)
     masks = np.split(mask, np.cumsum([len(train) for train in pairs])[:-1])
-    return [MergedPart(*part) for part in zip(corpora, pairs, masks, strict=True)]
+    return [MergedPart(*part) for part in zip(corpora, pairs, masks, strict=True)], uncompared
 
 
-def _keys(pairs: ParallelIds, number: int) -> NDArray[np.uint64]:
-    """Return a digest of the ids of each pair, [pairs, 2]; pairs with unknown words all differ."""
-    keys = np.zeros((len(pairs.source), 2), dtype="<u8")
+def _keys(pairs: ParallelIds, number: int) -> tuple[NDArray[np.uint64], int]:
+    """Return a digest of the ids of each pair, [pairs, 2]; pairs with unknown words all differ.
+
+    Their number is returned as well.
+    """
+    keys, unknown = np.zeros((len(pairs.source), 2), dtype="<u8"), 0
     for i in range(len(keys)):
         source, target = pairs.source[i], pairs.target[i]  # each ends in the only EOS it has
         data = source.tobytes() + target.tobytes()
         if (source == UNK).any() or (target == UNK).any():
             data += f"{number} {i}".encode("ascii")
+            unknown += 1
         digest = short_digest(data)
         keys[i] = np.frombuffer(digest, dtype="<u8")
-    return keys
+    return keys, unknown
 
 
 def _write_gold(folder: Path, parts: Sequence[MergedPart], progress: Progress) -> None:

@@ -78,6 +78,19 @@ def test_parts_put_together_are_what_one_preparation_gives(
         assert infos[0][figure] == infos[1][figure]
 
 
+def test_pairs_with_unknown_words_are_not_compared_but_counted(tmp_path: Path) -> None:
+    taken = learn(tmp_path)
+    strange = [("Der Käfer.", "The žuk."), PAIRS[3]]
+    for name in ("two", "three"):
+        text = corpus_of([*strange, PAIRS[70 if name == "two" else 71]])
+        prepare(text, tmp_path / name, options=taken, workers=1)
+    listener = Listener()
+    parts = [tmp_path / name for name in ("one", "two", "three")]
+    merge_prepared(parts, tmp_path / "all", progress=listener)
+    assert "duplicate 2" in listener.lines["Cleaning"]
+    assert listener.lines["Cleaning"].endswith(" · not compared, with unknown words 2")
+
+
 def test_a_pipeline_that_is_taken_is_the_very_same(tmp_path: Path) -> None:
     taken = learn(tmp_path, truecase=True)
     listener = Listener()
