@@ -29,11 +29,11 @@ def read_pair(
     Raises:
         CorpusError: a file cannot be read, both are empty, or their line counts differ.
     """
-    source = find_file(prefix, languages[0])
+    source = _find_file(prefix, languages[0], languages)
     references = _find_references(prefix, languages[1]) if with_references else []
     if len(references) > 1:
         return read_files([source], references, origin=(prefix,), skips_bad=skips_bad)
-    target = find_file(prefix, languages[1])
+    target = _find_file(prefix, languages[1], languages)
     return read_files([source], [target], origin=(prefix,), skips_bad=skips_bad)
 
 
@@ -104,7 +104,7 @@ def _without_bad(text: ParallelText, files: Sequence[LineFile]) -> ParallelText:
     )
 
 
-def find_file(prefix: str, language: str) -> Path:
+def _find_file(prefix: str, language: str, languages: tuple[str, str]) -> Path:
     """Return PREFIX.LANGUAGE, or the packed PREFIX.LANGUAGE.gz (.xz, .zst) if only that exists.
 
     Raises:
@@ -115,15 +115,23 @@ def find_file(prefix: str, language: str) -> Path:
         return packed
     raise CorpusError(
         f"no such file: {path} (nor {', '.join(f'{path}{ending}' for ending in PACKINGS)})",
-        hint=_missing_hint(prefix, language),
+        hint=_missing_hint(prefix, language, languages),
         kind="corpus.missing-file",
     )
 
 
-def _missing_hint(prefix: str, language: str) -> str:
+def _missing_hint(prefix: str, language: str, languages: tuple[str, str]) -> str:
     path = Path(prefix)
-    if path.is_file() and path.suffix:
-        return f"name the file without its language: {without_packing(prefix).rsplit('.', 1)[0]}"
+    unpacked = Path(without_packing(prefix))
+    ending = unpacked.suffix.removeprefix(".")
+    if path.is_file() and ending in languages:
+        return f"name the file without its language: {unpacked.with_suffix('')}"
+    if path.is_file() and ending:
+        of_catalogue = "; .sgm is read for corpora of the catalogue only"
+        return (
+            "a file that holds both sides must be .tsv, .jsonl, .tmx, .xml (of WMT) or .conllu; "
+            f"any other name stands for NAME.{languages[0]} and NAME.{languages[1]}"
+        ) + (of_catalogue if ending in ("sgm", "sgml") else "")
     if not path.parent.is_dir():
         return f"there is no folder {path.parent}"
     names = [without_packing(file.name) for file in path.parent.iterdir()]

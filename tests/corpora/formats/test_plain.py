@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jtrans.corpora.formats.plain import read_pair
 from jtrans.corpora.lines import read_line_file
-from jtrans.corpora.own_files import OwnFiles, name_test_splits
+from jtrans.corpora.own_files import FORMATS, OwnFiles, name_test_splits
 from jtrans.errors import EXIT_BAD_INPUT, CorpusError
 
 
@@ -131,6 +131,16 @@ def test_a_prefix_given_with_its_language_is_explained(tmp_path: Path) -> None:
     with pytest.raises(CorpusError) as caught:
         read_pair(f"{prefix}.de", ("de", "en"))
     assert caught.value.hint == f"name the file without its language: {prefix}"
+
+
+@pytest.mark.parametrize("name", ["x.csv", "c.json.gz", "s.sgm"])
+def test_a_file_of_an_unknown_format_gets_those_that_are_read(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"a")
+    with pytest.raises(CorpusError) as caught:
+        read_pair(str(tmp_path / name), ("de", "en"))
+    hint = str(caught.value.hint)
+    assert all(ending in hint for ending in FORMATS) and "without its language" not in hint
+    assert ("the catalogue only" in hint) == (name == "s.sgm")
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
