@@ -248,7 +248,8 @@ class Bpe:
         """Undo merges of a symbol until all its parts are known pieces."""
         piece = symbol.removesuffix(END) if is_last else symbol + MARK
         halves = None if piece in known else self._halves.get(symbol)
-        if halves is None:
+        # a word may contain "</w>" itself, and merges of its characters are not the word's end
+        if halves is None or (is_last and not halves[1].endswith(END)):
             return [symbol]
         return [
             *self._known_parts(halves[0], known, is_last=False),

@@ -69,6 +69,16 @@ def test_unknown_pieces_are_split_into_known_ones() -> None:
     assert Bpe(codes, known).pieces(["haus", "see"]) == ["h@@", "a@@", "us", "see"]
 
 
+@pytest.mark.parametrize("version", ["0.1", "0.2"])
+@pytest.mark.parametrize("word", ["ab</w>ab", "a</w>b", "</w>", "b</w>", "ab"])
+def test_words_with_the_end_mark_of_bpe_come_back(word: str, version: str) -> None:
+    counts = Counter({"ab</w>ab": 9, "b</w></w>": 9, "ab</w>": 5})
+    codes = learn([counts], 40).replace("0.2", version)
+    bpe = Bpe(codes, {"a@@"})
+    assert bpe.undo(bpe.pieces([word])) == [word]
+    assert bpe.undo(bpe.draw(word, 0.2, Random(1), {"a@@"})) == [word]
+
+
 WORD_COUNTS = st.dictionaries(
     st.text("abcä@.", min_size=1, max_size=9), st.integers(1, 60), min_size=1, max_size=40
 )
