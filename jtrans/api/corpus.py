@@ -234,23 +234,25 @@ def _options(
             f"--pipeline has already decided {', '.join(decided).replace('_', ' ')}",
             "leave one or the other out",
         )
+    _check_effect(options, chosen)
+    of_bpe = ("bpe_merges", "bpe_min_frequency", "spell")
     if options.source_segment == options.target_segment == "character" and options.bpe != "none":
-        if "bpe" in chosen:
+        useless = [name for name in ("bpe", *of_bpe) if chosen.get(name)]
+        if useless:
             raise usage_error(
-                f"--bpe {options.bpe} has nothing to merge in single characters",
-                "choose --bpe none, or --segment unspaced, which keeps words together",
+                f"--{useless[0].replace('_', '-')} has no effect: BPE has nothing to merge in "
+                "single characters",
+                "leave it out, or choose --segment unspaced, which keeps words together",
             )
         options = options.model_copy(update={"bpe": "none"})
         if progress:
             progress.say("Note", "no BPE, which has nothing to merge in single characters")
-    of_bpe = ("bpe_merges", "bpe_min_frequency", "spell")
     if options.bpe == "none" and any(map(chosen.get, of_bpe)):
         raise usage_error(
             "--bpe-merges, --bpe-min-frequency and --spell have no meaning without BPE "
             "(--bpe none)",
             "leave them out, or choose --bpe joint",
         )
-    _check_effect(options, chosen)
     return options
 
 

@@ -69,7 +69,7 @@ def test_separate_bpe_of_one_language_beside_characters_of_another(
     assert target.decode(target.encode(chinese[1])) == chinese[1]
     command += ["--source-segment", "character"]
     result = jtrans(*command, "--languages", "en-zh", "--out", "no")
-    assert result.code == 2 and "--bpe none" in result.err and "Reading" not in result.err
+    assert result.code == 2 and "--bpe has no effect" in result.err and "Reading" not in result.err
 
 
 def test_characters_on_both_sides_need_no_option_to_do_without_bpe(
