@@ -16,7 +16,8 @@ from jtrans.preparation.request import Preparation
 from jtrans.preparation.shards import ShardPart
 from jtrans.preparation.work_folder import is_done, mark_done
 from jtrans.text import bpe
-from jtrans.text.pipeline import TextPipeline
+from jtrans.text.pipeline import TextPipeline, TextSide
+from jtrans.text.segment import IGNORED_BY
 from jtrans.text.spacing import learn_spaces
 from jtrans.text.truecase import Truecaser, first_words
 from jtrans.text.vocabulary import Vocabulary
@@ -43,7 +44,10 @@ def learn_pipeline(
     counts = _count_words(preparation, parts, casing)
     _keep(preparation, counts)
     codes = _codes(preparation, counts)
-    truecasers = [Truecaser(read_lines(path)) for path in casing] if casing else [None, None]
+    truecasers = [
+        Truecaser(read_lines(path)) if casing and _has_case(side) else None
+        for path, side in zip(_casing_files(preparation), preparation.request.sides, strict=True)
+    ]
     vocabularies = _build_vocabularies(preparation, codes, counts)
     if options.spell and options.bpe != "none" and options.min_count > 1:
         # counted again, with rare pieces split into smaller ones
@@ -124,10 +128,15 @@ def _learn_truecasers(preparation: Preparation, parts: Sequence[ShardPart]) -> t
     marker = preparation.folder / "casing.json"
     if not is_done(marker):
         counts = _sum_counts(preparation, "Learning case", _count_inner, parts)
-        for path, count in zip(paths, counts, strict=True):
-            write_lines(path, Truecaser.learn(count).small, is_durable=False)
+        for path, count, side in zip(paths, counts, preparation.request.sides, strict=True):
+            small = Truecaser.learn(count).small if _has_case(side) else []
+            write_lines(path, small, is_durable=False)
         mark_done(marker, paths)
     return paths
+
+
+def _has_case(side: TextSide) -> bool:
+    return side.segmenter not in IGNORED_BY["truecase"]
 
 
 def _casing_files(preparation: Preparation) -> tuple[Path, ...]:

@@ -54,7 +54,7 @@ class PrepareOptions(ConfigSection):
         target_segment: the same for the target.
         lowercase: whether both sides are lower-cased after segmentation.
         truecase: whether the first words of sentences take their case within sentences, learned
-            from the training text; capitals are restored in output.
+            from the training text; capitals are restored in output. Single characters stay.
         jieba_dictionary: path of a file with extra words for jieba; empty for none.
         bpe: "joint" (merges learned on both sides together), "separate" or "none".
         bpe_merges: merges to learn (of each side, when separate).

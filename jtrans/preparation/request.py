@@ -210,7 +210,7 @@ def _settle(
         is_joint = source.vocabulary.tokens == target.vocabulary.tokens
         settled |= {
             "lowercase": source.lowercase,
-            "truecase": source.truecaser is not None,
+            "truecase": (source.truecaser or target.truecaser) is not None,
             "vocabulary": "joint" if is_joint else "separate",
         }
     return options.model_copy(update=settled)

@@ -260,8 +260,9 @@ SEGMENTERS: dict[str, type[Segmenter]] = {
     "character": Character,
     "unspaced": Unspaced,
 }
-# The options of a text side for characters, and the segmenters that ignore them.
+# The options of text that some segmenters ignore: those. After "www." no sentence begins.
 IGNORED_BY = {
+    "truecase": ("character",),
     "strip_invisible": ("whitespace",),
     "narrow": ("whitespace",),
     "protect": ("moses-escaped", "character", "whitespace"),

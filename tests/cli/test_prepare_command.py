@@ -257,6 +257,11 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str]] = {
         lambda f: None, ["--source-segment", "moses-escaped", "--target-segment", "character",
                          "--protect"],
         "--protect has no effect on text segmented by moses-escaped and character"),
+    "useless truecase": (
+        lambda f: None, ["--segment", "character", "--truecase"],
+        "--truecase has no effect on text segmented by character"),
+    "useless merges of characters": (
+        lambda f: None, ["--segment", "character"], "--bpe-merges has no effect: BPE has nothing"),
     "useless segment": (
         lambda f: None, ["--segment", "moses", "--source-segment", "unspaced",
                          "--target-segment", "jieba"], "--segment moses has no effect"),

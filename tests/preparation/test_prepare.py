@@ -499,6 +499,20 @@ def test_truecased_words_begin_small_and_come_back_with_a_capital(tmp_path: Path
     assert again.encode(line) == side.encode(line)
 
 
+def test_single_characters_keep_their_case_beside_truecased_words(tmp_path: Path) -> None:
+    options = PrepareOptions(bpe="separate", bpe_merges=30, truecase=True, max_ratio=9,
+                             target_segment="character")  # fmt: skip
+    source, target = sentences(0, 80)
+    corpus = make_corpus(([f"Ob {line[0].lower()}{line[1:]}" for line in source], target))
+    pipeline = prepare(corpus, tmp_path / "out", options=options, workers=1).pipeline
+    assert pipeline.source.segment("Der Hund")[0] == "der"
+    line = "see www.dog.com"
+    assert pipeline.target.join(pipeline.target.segment(line)) == line
+    taken = PrepareOptions(pipeline=str(tmp_path / "out"), max_ratio=9)
+    again = prepare(corpus, tmp_path / "again", options=taken, workers=1)
+    assert again.pipeline.fingerprint() == pipeline.fingerprint()
+
+
 def test_statistics_are_those_of_the_text(tmp_path: Path) -> None:
     prepared = prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
     train, pairs = prepared.info["splits"]["train"], prepared.pairs("train")
