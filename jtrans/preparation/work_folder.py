@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.errors import CorpusError
+from jtrans.errors import CorpusError, JtransError
 from jtrans.files import behind_links, disk_errors, file_digest, irreplaceable, write_bytes
 from jtrans.locks import exclusive
 
@@ -107,10 +107,12 @@ class WorkFolder:
                     if not is_short and getattr(error, "kind", "") != "work.worker":
                         self._remove()
                     raise
-        except Exception:
+        except Exception as error:
             for folder in missing:  # innermost first; those that hold something stay
                 with contextlib.suppress(OSError):
                     folder.rmdir()
+            if isinstance(error, JtransError) and error.kind == "disk.full":
+                error.hint = f"{error.hint}, which starts from the beginning"
             raise
 
     def _exclusive(self) -> contextlib.AbstractContextManager[None]:

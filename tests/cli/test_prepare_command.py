@@ -308,6 +308,7 @@ def test_a_full_disk_is_exit_1_and_nothing_half_written(
     result = jtrans(*OWN, *OUT)
     assert result.code == 1
     assert "error: the disk is full" in result.err
+    assert "run the same command again, which starts from the beginning" in result.err
     assert {path.name for path in tmp_path.iterdir()} == {"corpus"}
 
 

@@ -192,7 +192,7 @@ JSON = [json.dumps({"de": s, "en": t}).encode() for s, t in PAIRS[:40]]
             {
                 "no JSON pair": [b"{", b'{"de": 3, "en": "x"}', b"[" * 100_000],
                 "half a character": [b'{"de": "\\ud800", "en": "x"}'],
-                "zero byte": [b'{"de": "\0", "en": "x"}'],
+                "zero byte": [b'{"de": "\0", "en": "x"}', b'{"de": "\\u0000", "en": "x"}'],
             },
         ),
     ],

@@ -14,7 +14,11 @@ from jtrans.corpora.parallel import ParallelText
 from jtrans.errors import CorpusError
 
 # Why a line is left out, by the kind of its error.
-BAD = {"corpus.jsonl": "no JSON pair", "corpus.surrogate": "half a character"}
+BAD = {
+    "corpus.jsonl": "no JSON pair",
+    "corpus.surrogate": "half a character",
+    "corpus.binary": "zero byte",
+}
 # Surrogates, which are halves of characters, and the zero byte.
 _NO_CHARACTER = re.compile(r"[\0\ud800-\udfff]")
 
@@ -73,12 +77,14 @@ def _check_characters(path: Path, number: int, *texts: str) -> None:
     for text in texts:
         if match := _NO_CHARACTER.search(text):
             code = f"\\u{ord(match[0]):04x}"
-            problem = "half a character" if ord(match[0]) else "a zero byte"
+            is_zero = match[0] == "\0"
+            problem = "a zero byte" if is_zero else "half a character"
+            way_out = "" if is_zero else "write both halves of the character, or "
             raise CorpusError(
                 f"{path} has {problem} ({code}) in line {number:,}",
                 where=f"{path}:{number}",
-                hint=f"write both halves of the character, or delete {code}",
-                kind="corpus.surrogate",
+                hint=f"{way_out}delete {code}",
+                kind="corpus.binary" if is_zero else "corpus.surrogate",
             )
 
 

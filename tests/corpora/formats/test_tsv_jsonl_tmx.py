@@ -108,7 +108,9 @@ def test_half_a_character_is_named_with_its_line(tmp_path: Path, escape: str, si
     path = write(tmp_path / "a.jsonl", "\n".join(lines))
     with pytest.raises(CorpusError, match=r"in line 2") as caught:
         read_jsonl(path, PAIR)
-    assert (caught.value.kind, caught.value.where) == ("corpus.surrogate", f"{path}:2")
+    kind = "corpus.binary" if escape == "\\u0000" else "corpus.surrogate"
+    assert (caught.value.kind, caught.value.where) == (kind, f"{path}:2")
+    assert ("both halves" in str(caught.value.hint)) == (kind == "corpus.surrogate")
 
 
 def test_a_character_written_as_two_halves_is_whole(tmp_path: Path) -> None:
