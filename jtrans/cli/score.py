@@ -186,9 +186,9 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
 def _score_files(options: ScoreOptions) -> ScoreReport:
     from jtrans.analysis.study.aligned import read_aligned
     from jtrans.cli.score_report import ScoreReport
-    from jtrans.evaluation.leftovers import check_plain_text
+    from jtrans.evaluation.leftovers import check_plain_text, unsegmented_warning
     from jtrans.evaluation.names import distinct_names
-    from jtrans.evaluation.systems import SystemOutput, evaluate
+    from jtrans.evaluation.systems import MULTI_BLEU, SystemOutput, evaluate
     from jtrans.evaluation.target import find_target
     from jtrans.text.language import split_languages
 
@@ -198,12 +198,16 @@ def _score_files(options: ScoreOptions) -> ScoreReport:
     references, hypotheses = texts[: len(ref)], texts[-len(hyp) :]
     language = None if options.languages is None else split_languages(options.languages)[1]
     target = find_target(language, [*ref, *hyp], [*references, *hypotheses])
+    warnings: list[str | None] = []
     if not options.as_is:
-        checked = [check_plain_text(*text) for text in zip(ref, references, strict=True)]
+        warnings += [check_plain_text(*text) for text in zip(ref, references, strict=True)]
         for name, lines in zip(hyp, hypotheses, strict=True):
-            checked.append(check_plain_text(name, lines, references))
-        for warning in filter(None, checked):
-            console.warn(warning)
+            warnings.append(check_plain_text(name, lines, references))
+    if MULTI_BLEU in metrics:
+        by_name = dict(zip([*ref, *hyp], [*references, *hypotheses], strict=True))
+        warnings.append(unsegmented_warning(target.language, by_name))
+    for warning in filter(None, warnings):
+        console.warn(warning)
     names = distinct_names([Path(name).name for name in hyp], [Path(name) for name in hyp])
     words = [_split(lines) for lines in references]
     outputs = [

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jtrans.errors import CorpusError
+from jtrans.text.language import is_spaced
 
 MANY_LINES, MANY_SHARE = 3, 0.01  # lines with marks, or their share, that cannot be an accident
+LONG_WORD = 8  # characters: words of languages without spaces are shorter on average
 TOKENISED = 100  # lines that end in a separate period: the limit of sacreBLEU's own check
 
 # "@@" alone or inside a word is ordinary text, and so is a row of several U+2581
@@ -93,6 +95,26 @@ def escaped_warning(references: Sequence[Sequence[str]]) -> str | None:
         f"{len(marked):,} lines of the references have escaped characters, such as {example}, "
         "which sacreBLEU splits into tokens that match together: its BLEU is too high, unlike "
         "multi-bleu"
+    )
+
+
+def unsegmented_warning(language: str, texts: Mapping[str, Sequence[str]]) -> str | None:
+    """Return a warning about texts of a language without spaces that are not split into words.
+
+    Args:
+        language: of all texts.
+        texts: lines by the names of their files.
+    """
+    raw = [
+        name
+        for name, lines in texts.items()
+        if sum(map(len, lines)) > LONG_WORD * sum(len(line.split()) for line in lines)
+    ]
+    if not raw or is_spaced(language):
+        return None
+    return (
+        f"multi-bleu splits files at white space, of which {', '.join(raw)} "
+        f"ha{'s' if len(raw) == 1 else 've'} little: segment the text into words first"
     )
 
 

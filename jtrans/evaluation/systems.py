@@ -30,7 +30,8 @@ class SystemOutput:
 
     name: str  # of the system
     lines: Sequence[str]  # its translations as raw text
-    words: Sequence[Sequence[str]]  # the same as words, before detokenisation
+    # the same as words, before detokenisation; None if they are unknown: then without multi-bleu
+    words: Sequence[Sequence[str]] | None
     # reference sets as words, segmented like `words`
     reference_words: Sequence[Sequence[Sequence[str]]]
     # a key that exactly the systems share that differ only by their random seed, or that are
@@ -174,7 +175,7 @@ def evaluate(
             output.lines, references, metrics=plain, bootstrap=bootstrap, **options
         )
         tokenised = None
-        if MULTI_BLEU in metrics:
+        if MULTI_BLEU in metrics and output.words is not None:
             tokenised = multi_bleu(output.words, output.reference_words, lowercase=lowercase)
         system = SystemScores(output.name, dict(zip(plain, scores, strict=True)), tokenised)
         systems.append(system)

@@ -126,6 +126,7 @@ def test_systems_are_compared_and_reported(jtrans: Jtrans, tmp_path: Path) -> No
     page = (tmp_path / "out" / "report.html").read_text("utf-8")
     assert "a.en vs b.en" in page and "test.en: 3 sentences" in page
     assert 'id="position"' not in page and "tokens/s</th>" not in page
+    assert "multi-bleu" not in report.out + page  # of raw text it would mislead
     whole = jtrans("analyze", "report", *FILES, "--train", "train.en", "--json")
     names = [item["name"] for item in json.loads(whole.out)["results"]]
     assert "frequency-f-measure" in names and "position" not in names

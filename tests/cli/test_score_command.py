@@ -438,6 +438,18 @@ def test_multi_bleu_of_files_splits_at_ascii_white_space_only(jtrans: Jtrans) ->
     assert [system["multi_bleu"] for system in report["systems"]] == pytest.approx(expected)
 
 
+def test_multi_bleu_of_text_without_spaces_is_warned_of(jtrans: Jtrans) -> None:
+    raw = ["一个男人正在看一本很旧的书。", "两只狗在草地上跑，它们很高兴。"]
+    _write(ref_zh=raw, hyp_zh=raw, split_zh=[" ".join(line) for line in raw])
+    metric = ("--metric", "multi-bleu", "--json")
+    warned = jtrans("score", "--hyp", "hyp.zh", "split.zh", "--ref", "ref.zh", *metric)
+    assert (
+        "multi-bleu splits files at white space, of which ref.zh, hyp.zh have little" in warned.err
+    )
+    quiet = jtrans("score", "--hyp", "split.zh", "--ref", "split.zh", *metric)
+    assert quiet.code == 0 and "white space" not in quiet.err
+
+
 REFUSED: list[tuple[list[str], str]] = [
     ([], "nothing to score"),
     (["--hyp", "good.en"], "--hyp and --ref must be given together"),

@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from jtrans.analysis.figures.compare import sentence_scores
 from jtrans.analysis.output.labels import shorten
 from jtrans.analysis.study.study import Study
-from jtrans.text.language import base_language
+from jtrans.text.language import is_spaced
 
 EACH_WAY, RANDOM = 3, 5
 MOST_WORDS = 40  # a longer source is hard to read on a page
 SEED = 1
 MOST_UNITS = 2000  # words or letters to compare: the time grows with their square
 MOST_DROPPED = 120  # letters shown of words that a translation lacks
-UNSPACED = ("zh", "ja", "th", "lo", "km", "my")  # compared letter by letter
 
 
 @dataclass(frozen=True)
@@ -106,9 +105,9 @@ def _example(study: Study, line: int, scores: Sequence[Sequence[float]]) -> Exam
 
 def _nearest(study: Study, text: str, references: Sequence[str]) -> list[TranslationPart]:
     """Compare a translation with the most similar reference."""
-    is_spaced = base_language(study.target_language) not in UNSPACED
+    has_spaces = is_spaced(study.target_language)
     compared = [
-        compare_texts(text, reference, is_spaced=is_spaced, lowercase=study.lowercase)
+        compare_texts(text, reference, is_spaced=has_spaces, lowercase=study.lowercase)
         for reference in references
     ]
     return max(compared, key=lambda parts: sum(len(part.text) for part in parts if part.is_shared))

@@ -22,7 +22,7 @@ from jtrans.analysis.report.page_tables import NameMarker, page_table
 from jtrans.analysis.report.pages import render
 from jtrans.analysis.study.study import Study
 from jtrans.evaluation.scores import interval_text
-from jtrans.evaluation.systems import ALL_METRICS, TITLES
+from jtrans.evaluation.systems import TITLES
 from jtrans.files import write_text
 from jtrans.progress import Progress
 
@@ -76,7 +76,7 @@ def page(data: ReportData) -> str:
         languages=languages,
         language_name=" → ".join(LANGUAGES.get(code, code) for code in languages),
         names=[(system.name, system.index) for system in data.systems],
-        metrics=[(metric, TITLES[metric]) for metric in ALL_METRICS],
+        metrics=[(metric, TITLES[metric]) for metric in data.scores.metrics],
         interval_text=interval_text,
         verdicts=verdicts(data),
         between=between,
@@ -106,13 +106,14 @@ def verdicts(data: ReportData) -> list[str]:
 def scores_table(data: ReportData) -> Table:
     """Return the scores as a table for files."""
     columns = ["system", "parameters", "frozen parameters"]
-    for metric in ALL_METRICS:
+    for metric in data.scores.metrics:
         columns += [TITLES[metric], f"{TITLES[metric]} ±"]
     rows: list[list[Any]] = []
     for system, values in zip(data.systems, data.scores.systems, strict=True):
         row: list[Any] = [system.name, system.parameters, system.frozen]
-        for metric in ALL_METRICS:
-            row += [values[metric].value, values[metric].interval]
+        for metric in data.scores.metrics:
+            score = values.get(metric)
+            row += [score and score.value, score and score.interval]
         rows.append(row)
     note = "; ".join(data.scores.signatures)
     return Table("scores", "Scores", columns, rows, note)

@@ -16,7 +16,7 @@ from jtrans.analysis.study.study import Study
 from jtrans.errors import how_many
 from jtrans.evaluation.scores import tokenizer_name
 from jtrans.evaluation.significance import PairedResult
-from jtrans.evaluation.systems import TITLES, Evaluation
+from jtrans.evaluation.systems import ALL_METRICS, MULTI_BLEU, TITLES, Evaluation
 from jtrans.progress import Progress
 
 
@@ -34,7 +34,8 @@ class MetricValue:
 class ReportScores:
     """All scores of a study."""
 
-    systems: list[dict[str, MetricValue]]  # by metric, in the order of the study's systems
+    # by metric, in the order of the study's systems; multi-bleu only of runs
+    systems: list[dict[str, MetricValue]]
     comparisons: list[PairedResult]  # each system with the first one
     signatures: list[str]  # of sacreBLEU
 
@@ -51,10 +52,16 @@ class ReportScores:
                     marks.get((index, TITLES[name]), ""),
                 )
                 for name in evaluation.metrics
+                if name != MULTI_BLEU or group.members[0].multi_bleu is not None
             }
             for index, group in enumerate(evaluation.groups)
         ]
         return cls(systems, evaluation.paired, evaluation.signatures)
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics that any system has."""
+        return [name for name in ALL_METRICS if any(name in values for values in self.systems)]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -85,7 +92,7 @@ def report_scores(study: Study, progress: Progress) -> ReportScores:
     ]
     first = study.with_model[0].run_members[0]
     cached = first.cached(
-        "scores-and-comparisons",
+        "scores-of-systems",
         with_all_references=True,
         systems=translations,
         lowercase=study.lowercase,

@@ -69,6 +69,7 @@ def _evaluate(
 def score_subjects(study: Study) -> Evaluation:
     """Score the systems of a study, multi-bleu on each run's own words, seeds together.
 
+    Files have no multi-bleu: it is for segmented text, and theirs is raw.
     The groups have the order and the names of the study's subjects.
     """
     return evaluate(
@@ -91,12 +92,10 @@ def _output(
     *,
     lowercase: bool,
 ) -> SystemOutput:
-    """Return a member's translations for scoring; those of a file have the words of the study."""
-    if isinstance(member, Member):
-        side, words = member.run.pipeline.target, member.translation.words
-    else:
-        side = member.words.target
-        words = [side.segment(line) for line in member.hypotheses]
+    """Return a member's translations for scoring; those of a file have no words of their own."""
+    if isinstance(member, FileMember):
+        return SystemOutput(member.name, member.hypotheses, None, (), group)
+    side, words = member.run.pipeline.target, member.translation.words
     reference_words = [[side.segment(line) for line in lines] for lines in references]
     if lowercase:
         # multi-bleu.perl folds A to Z alone, but the pipeline of a lower-cased run all letters

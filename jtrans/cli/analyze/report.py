@@ -48,15 +48,15 @@ def report(
 
 def _print(data: ReportData, page: Path) -> None:
     from jtrans.analysis.report.report import verdicts
-    from jtrans.evaluation.systems import ALL_METRICS, TITLES
+    from jtrans.evaluation.systems import TITLES
 
-    rows = []
+    rows, metrics = [], data.scores.metrics
     for system, values in zip(data.systems, data.scores.systems, strict=True):
-        cells = [f"{values[metric].value:.1f}" for metric in ALL_METRICS]
+        cells = [f"{values[name].value:.1f}" if name in values else "" for name in metrics]
         parameters = "" if system.parameters is None else f"{system.parameters:,}"
         parameters += f" + {system.frozen:,} frozen" if system.frozen else ""
         rows.append([system.name, *cells, parameters])
-    columns = ["system", *(TITLES[metric] for metric in ALL_METRICS), "parameters"]
+    columns = ["system", *(TITLES[metric] for metric in metrics), "parameters"]
     if not data.study.with_model:
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     console.print_table(columns, rows, right=columns[1:])

@@ -229,6 +229,7 @@ def test_a_file_of_translations_is_a_system_without_a_model(
     data = gather(study, Silent())
     html = page(data)
     assert data.systems[1].parameters is None
+    assert "multi-bleu</th>" in html and '<td class="n">–</td>' in html
     assert "<b>&amp;</b>" not in html
     assert all(len(s["pairs"]) == 1 for s in _explorer_data(html)["sentences"])
 

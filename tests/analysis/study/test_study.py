@@ -24,6 +24,7 @@ from jtrans.analysis.study.scores import score_subjects
 from jtrans.analysis.study.study import Study
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.options import DecodingChoices
+from jtrans.decoding.split import SplitTranslation
 from jtrans.errors import CheckpointError, ConfigError, CorpusError, WorkError
 from jtrans.progress import Silent
 from jtrans.runs import Run
@@ -101,6 +102,7 @@ def test_systems_with_equal_names_are_told_apart_and_keep_their_scores(
     assert [system.name for system in data.systems][1:] == ["x/out.en", "y/out.en"]
     assert data.systems[0].name.endswith("/out.en")
     perfect, bad = data.scores.systems[1:]
+    assert ["multi-bleu" in values for values in data.scores.systems] == [True, False, False]
     assert perfect["bleu"].value == pytest.approx(100)
     assert bad["bleu"].value < 50
 
@@ -146,16 +148,16 @@ def test_runs_that_began_with_the_weights_of_another_are_another_system(
 
 
 def test_letters_of_any_alphabet_are_compared_without_case(
-    corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
+    corpus: PreparedCorpus, run_on: RunOn
 ) -> None:
     lines = ["Ünter Ärzten", "Москва Жук"] * 6
-    cased = tmp_path / "cased.en"
-    cased.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    lower = tmp_path / "lower.en"
-    lower.write_text("\n".join(lines).lower() + "\n", encoding="utf-8")
-    study = _study(run_on(corpus), hypotheses=[cased, lower], lowercase=True)
+    study = _study(run_on(corpus, "cased"), run_on(corpus, "lower"), lowercase=True)
     study.text.reference_lines[:] = lines
-    _, first, second = score_subjects(study).systems
+    for subject, case in zip(study.subjects, (str, str.lower), strict=True):
+        written = [case(line) for line in lines]
+        words = [line.split() for line in written]
+        vars(subject.run_members[0])["translation"] = SplitTranslation(written, words, 24, 1.0)
+    first, second = score_subjects(study).systems
     assert first.value("multi-bleu") == second.value("multi-bleu")
     assert first.multi_bleu is not None and first.multi_bleu.precisions[0] == 100
 
