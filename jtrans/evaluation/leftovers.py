@@ -76,7 +76,7 @@ def check_plain_text(
     text = f"{name} has {leftover.kind} in {many}, such as {leftover.example}"
     if not leftover.is_certain:
         return f"{text} (line {leftover.first:,})"
-    hint = "undo them, as jtrans translate and sacremoses detokenize do; or score them with --as-is"
+    hint = "undo them, as jtrans translate and sacremoses detokenize do; or use them with --as-is"
     where = f"{name}:{leftover.first}"
     raise CorpusError(text, where=where, hint=hint, kind="corpus.not-plain-text")
 

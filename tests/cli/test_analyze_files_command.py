@@ -73,6 +73,19 @@ def test_words_are_counted_in_the_training_text(jtrans: Jtrans) -> None:
     assert "hint: --train FILE" in refused.err
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
+@pytest.mark.parametrize("name", ["test.de", "train.en"])
+def test_pieces_in_any_file_are_refused_unless_told(
+    jtrans: Jtrans, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_text("a l@@ i@@ ne\n" * 3, "utf-8")
+    command = ("analyze", "frequency", *FILES, "--train", "train.en")
+    refused = jtrans(*command)
+    assert (refused.code, refused.out) == (2, "")
+    assert f"{name} has BPE pieces in 3 lines" in refused.err and "--as-is" in refused.err
+    assert jtrans(*command, "--as-is").code == 0
+
+
 @pytest.mark.parametrize("text", ["", "\n \n\n"])
 def test_a_training_text_without_words_is_refused(
     jtrans: Jtrans, tmp_path: Path, text: str

@@ -20,6 +20,7 @@ from jtrans.text.language import split_languages
 from jtrans.text.pipeline import TextSide
 
 LINES_BETWEEN_REPORTS = 10_000
+CHECKED = 1000  # lines of a training text that are searched for subword pieces
 
 
 def load_file_study(
@@ -45,9 +46,9 @@ def load_file_study(
     references = others[: len(files.references)]
     words, warning = _words_of(files.languages, paths, [source, *others], lowercase)
     warnings = [warning]
-    for number, (path, lines) in enumerate(zip(paths[1:], others, strict=True)):
+    for number, (path, lines) in enumerate(zip(paths, [source, *others], strict=True)):
         if not as_is:
-            its_references = () if number < len(references) else references
+            its_references = () if number <= len(references) else references
             warnings.append(check_plain_text(path, lines, its_references))
     split = files.references[0].name.partition(".")[0] or files.references[0].name
     text = SplitText.of(split, source, references, words)
@@ -55,7 +56,12 @@ def load_file_study(
         Subject(name, [FileMember(name, path, text, words)], index)
         for index, (name, path) in enumerate(zip(names, files.hypotheses, strict=True))
     ]
-    training = None if files.train is None else _count_words(files.train, words, progress)
+    training = None
+    if files.train is not None:
+        lines = read_line_file(files.train)
+        if not as_is:
+            warnings.append(check_plain_text(str(files.train), lines[:CHECKED]))
+        training = _count_words(files.train, lines, words, progress)
     return Study(subjects, text, None, words, [*filter(None, warnings)], files, training)
 
 
@@ -77,13 +83,14 @@ def _words_of(
     return words, target.warning
 
 
-def _count_words(path: Path, words: StudyWords, progress: Progress) -> TrainingWords:
+def _count_words(
+    path: Path, lines: Sequence[str], words: StudyWords, progress: Progress
+) -> TrainingWords:
     """Count the words of a training text.
 
     Raises:
-        CorpusError: the file cannot be read, or has no words.
+        CorpusError: it has no words.
     """
-    lines = read_line_file(path)
     counts = Counter[str]()
     for number, line in enumerate(lines):
         if number % LINES_BETWEEN_REPORTS == 0:

@@ -64,7 +64,7 @@ class StudyOptions:
         "repeat.",
         "FILE",
     )
-    as_is: bool = flag("--as-is", "Take BPE pieces and escaped characters of --hyp as they are.")
+    as_is: bool = flag("--as-is", "Take BPE pieces and escaped characters of files as they are.")
     ref: list[Path] | None = option(
         "References of --hyp; may repeat, for several of each sentence.", "FILE", panel=FILES
     )
