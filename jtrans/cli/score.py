@@ -194,7 +194,8 @@ def _score_files(options: ScoreOptions) -> ScoreReport:
 
     metrics = options.metrics("bleu,chrf,ter")
     hyp, ref = options.hyp or [], options.ref or []
-    texts = read_aligned([*ref, *([options.src] if options.src else []), *hyp])
+    source = [options.src] if options.src else []
+    texts = read_aligned([*ref, *source, *hyp], source=len(ref) if source else None)
     references, hypotheses = texts[: len(ref)], texts[-len(hyp) :]
     language = None if options.languages is None else split_languages(options.languages)[1]
     target = find_target(language, [*ref, *hyp], [*references, *hypotheses])
@@ -255,10 +256,11 @@ def _score_given(run: Run, decoding: DecodingChoices, options: ScoreOptions, as_
     """Print the log-probability of every given translation and of each of its tokens."""
     from jtrans.analysis.study.aligned import aligned_lines
     from jtrans.decoding.lines.given import given_translations
+    from jtrans.decoding.lines.json_lines import source_texts
 
     names = [str(options.src), str(options.force)]
     source_lines, lines = aligned_lines(names)
-    sources = _sources(source_lines, names[0])
+    sources = source_texts(source_lines, names[0])
     given = given_translations(lines, names[1])
     decoding.check([run])
     from jtrans.decoding.translator import Translator
@@ -287,13 +289,3 @@ def _score_given(run: Run, decoding: DecodingChoices, options: ScoreOptions, as_
         tokens = " ".join(f"{token}:{value:.4f}" for token, value in pairs)
         begin = "".join(f"{number}\t" for number in place) if has_ranks else ""
         print(f"{begin}{sum(sentence.token_log_probs):.4f}\t{tokens}")
-
-
-def _sources(lines: Sequence[str], name: str) -> list[str]:
-    """Return source lines, those of JSON lines from their field `source`."""
-    from jtrans.cli.translate.lines import read_object
-    from jtrans.decoding.lines.json_lines import is_json_lines
-
-    if not is_json_lines(lines):
-        return list(lines)
-    return [read_object(line, number, name).source for number, line in enumerate(lines)]

@@ -179,6 +179,26 @@ def test_a_file_has_the_same_numbers_with_and_without_a_run(
         assert without["series"][0]["low"] == with_run["series"][1]["low"]
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_the_source_is_read_from_json_lines(jtrans: Jtrans, tmp_path: Path) -> None:
+    source = (tmp_path / "test.de").read_text("utf-8").splitlines()
+    objects = [
+        json.dumps({"source": line, "translations": [{"text": text}]})
+        for line, text in zip(source, WORSE, strict=True)
+    ]
+    (tmp_path / "b.jsonl").write_text("".join(f"{line}\n" for line in objects), "utf-8")
+    languages = ("--languages", "de-en", "--json")
+    files = (*FILES[:2], "--ref", "test.en", "--hyp")
+    by_text = jtrans("analyze", "length", *files, "b.en", "--src", "test.de", *languages)
+    by_object = jtrans("analyze", "length", *files, "b.jsonl", "--src", "b.jsonl", *languages)
+    expected = json.loads(by_text.out.replace("b.en", "b.jsonl"))
+    assert json.loads(by_object.out)["results"] == expected["results"]
+    assert jtrans("score", *files, "b.jsonl", "--src", "b.jsonl").code == 0
+    lines = "".join(json.dumps({"source": line}) + "\n" for line in source)
+    (tmp_path / "source.jsonl").write_text(lines, "utf-8")
+    assert jtrans("score", *files, "b.en", "--src", "source.jsonl").code == 0
+
+
 @pytest.mark.parametrize(
     "fields", [{"text": "a bird ."}, {"translations": []}, {"translations": [{"text": 1}]}]
 )

@@ -6,20 +6,27 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jtrans.corpora.lines import read_line_file
-from jtrans.decoding.lines.json_lines import best_texts
+from jtrans.decoding.lines.json_lines import best_texts, source_texts
 from jtrans.errors import CorpusError, how_many
 
 
-def read_aligned(names: Sequence[str]) -> list[list[str]]:
+def read_aligned(names: Sequence[str], *, source: int | None) -> list[list[str]]:
     """Read files, which must all have as many lines as the first.
 
     Of lines that `jtrans translate --format jsonl` wrote, the best translations are taken.
 
+    Args:
+        names: the files.
+        source: the place of the one whose JSON lines are read for their sources; None: of none.
+
     Raises:
         CorpusError: a file cannot be read, is empty, or has another number of lines; or JSON lines
-            have no translation.
+            have no translation, or no source.
     """
-    return [best_texts(*text) for text in zip(aligned_lines(names), names, strict=True)]
+    return [
+        (source_texts if place == source else best_texts)(lines, name)
+        for place, (name, lines) in enumerate(zip(names, aligned_lines(names), strict=True))
+    ]
 
 
 def aligned_lines(names: Sequence[str]) -> list[list[str]]:

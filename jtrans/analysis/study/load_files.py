@@ -42,7 +42,7 @@ def load_file_study(
     """
     names = system_names([], files.hypotheses)
     paths = [str(path) for path in (files.source, *files.references, *files.hypotheses)]
-    source, *others = read_aligned(paths)
+    source, *others = read_aligned(paths, source=0)
     references = others[: len(files.references)]
     words, warning = _words_of(files.languages, paths, [source, *others], lowercase)
     warnings = [warning]

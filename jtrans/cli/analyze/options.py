@@ -68,7 +68,7 @@ class StudyOptions:
     ref: list[Path] | None = option(
         "References of --hyp; may repeat, for several of each sentence.", "FILE", panel=FILES
     )
-    src: Path | None = option("The source text.", "FILE", panel=FILES)
+    src: Path | None = option("The source text, or JSON lines with `source`.", "FILE", panel=FILES)
     train: Path | None = option(
         "Target side of a training text, to count words in.", "FILE", panel=FILES
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jtrans.cli.translate.constraints import constraint_fields
-from jtrans.decoding.lines.json_lines import read_json
+from jtrans.decoding.lines.json_lines import no_source, read_json, source_of
 from jtrans.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -58,12 +58,7 @@ def read_object(line: str, number: int, name: str) -> InputLine:
     try:
         return line_of(read_json(line), number)
     except ValueError as fault:
-        raise CorpusError(
-            f"line {number + 1:,} of {name} is {fault}",
-            where=f"{name}:{number + 1}",
-            hint='each line must look like {"source": "Ein Mann liest ."}',
-            kind="corpus.jsonl",
-        ) from fault
+        raise no_source(number + 1, name, fault) from fault
 
 
 def line_of(fields: Any, number: int) -> InputLine:
@@ -72,11 +67,7 @@ def line_of(fields: Any, number: int) -> InputLine:
     Raises:
         ValueError: the message says what it is instead.
     """
-    if not (isinstance(fields, dict) and isinstance(fields.get("source"), str)):
-        raise ValueError("not an object with a string field `source`")
-    if "\0" in fields["source"]:
-        raise ValueError("not text: zero byte in its field `source`")
-    return InputLine(number, fields["source"], fields, constraint_fields(fields))
+    return InputLine(number, source_of(fields), fields, constraint_fields(fields))
 
 
 def to_object(line: InputLine, translations: Sequence[Translation]) -> dict[str, Any]:

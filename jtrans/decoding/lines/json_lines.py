@@ -48,6 +48,46 @@ def best_texts(lines: list[str], name: str) -> list[str]:
     return texts
 
 
+def source_texts(lines: list[str], name: str) -> list[str]:
+    """Return the field `source` of lines of JSON; other lines as they are.
+
+    Raises:
+        CorpusError: the lines are JSON objects, and one of them has no source.
+    """
+    if not is_json_lines(lines):
+        return lines
+    texts: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            texts.append(source_of(read_json(line)))
+        except ValueError as fault:
+            raise no_source(number, name, fault) from fault
+    return texts
+
+
+def source_of(fields: Any) -> str:
+    """Return the field `source` of an object.
+
+    Raises:
+        ValueError: the message says what it is instead.
+    """
+    if not (isinstance(fields, dict) and isinstance(fields.get("source"), str)):
+        raise ValueError("not an object with a string field `source`")
+    if "\0" in fields["source"]:
+        raise ValueError("not text: zero byte in its field `source`")
+    return str(fields["source"])
+
+
+def no_source(number: int, name: str, fault: ValueError) -> CorpusError:
+    """Return the error for a line, counted from 1, that is not the object of a source line."""
+    return CorpusError(
+        f"line {number:,} of {name} is {fault}",
+        where=f"{name}:{number}",
+        hint='each line must look like {"source": "Ein Mann liest ."}',
+        kind="corpus.jsonl",
+    )
+
+
 def not_translated(number: int, name: str) -> CorpusError:
     """Return the error for a line, counted from 1, that is not the object of a translation."""
     return CorpusError(
