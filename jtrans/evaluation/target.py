@@ -14,6 +14,7 @@ from jtrans.text.language import base_language, language_of_file, language_scrip
 _BY_SCRIPT = {"Thai": "th", "Lao": "lo", "Khmer": "km", "Myanmar": "my", "Hangul": "ko"}
 _AMBIGUOUS = {"Han": "zh", "Japanese": "ja"}
 _HAN = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+UNTOLD = "no name tells it"
 _SAMPLE = 1000  # lines whose script is examined
 
 
@@ -63,7 +64,7 @@ def find_target(
     elif script in _BY_SCRIPT:
         target = TargetLanguage(_BY_SCRIPT[script], f"{script} characters")
     else:
-        target = TargetLanguage("en", "no name tells it")
+        target = TargetLanguage("en", UNTOLD)
     problem = _contradiction(target, {} if language else named, scripts)
     if problem and language is None:
         raise _refusal(problem)

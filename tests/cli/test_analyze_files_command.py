@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -84,6 +85,21 @@ def test_pieces_in_any_file_are_refused_unless_told(
     assert (refused.code, refused.out) == (2, "")
     assert f"{name} has BPE pieces in 3 lines" in refused.err and "--as-is" in refused.err
     assert jtrans(*command, "--as-is").code == 0
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_a_language_that_no_name_tells_is_warned_of(jtrans: Jtrans, tmp_path: Path) -> None:
+    for name, other in {"test.de": "source", "test.en": "reference", "a.en": "a"}.items():
+        shutil.copy(name, tmp_path / f"{other}.txt")
+    source = ("--src", "source.txt")
+    told = jtrans("analyze", "length", *FILES[:-2], *source)
+    assert "no file name tells the language of the source: English is assumed" in told.err
+    assert "--languages de-en" in told.err
+    untold = ("analyze", "length", "--hyp", "a.txt", "--ref", "reference.txt", *source)
+    [warning] = json.loads(jtrans(*untold, "--json").out)["warnings"]
+    assert "language of the source and the target: English" in warning
+    named = jtrans(*untold, "--languages", "de-en", "--json")
+    assert json.loads(named.out)["warnings"] == []
 
 
 @pytest.mark.parametrize("text", ["", "\n \n\n"])

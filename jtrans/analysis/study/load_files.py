@@ -14,7 +14,7 @@ from jtrans.analysis.study.words import StudyWords, TrainingWords
 from jtrans.corpora.lines import read_line_file
 from jtrans.errors import CorpusError
 from jtrans.evaluation.leftovers import check_plain_text
-from jtrans.evaluation.target import find_target
+from jtrans.evaluation.target import UNTOLD, find_target
 from jtrans.progress import Progress, Silent
 from jtrans.text.language import split_languages
 from jtrans.text.pipeline import TextSide
@@ -44,8 +44,7 @@ def load_file_study(
     paths = [str(path) for path in (files.source, *files.references, *files.hypotheses)]
     source, *others = read_aligned(paths, source=0)
     references = others[: len(files.references)]
-    words, warning = _words_of(files.languages, paths, [source, *others], lowercase)
-    warnings = [warning]
+    words, warnings = _words_of(files.languages, paths, [source, *others], lowercase)
     for number, (path, lines) in enumerate(zip(paths, [source, *others], strict=True)):
         if not as_is:
             its_references = () if number <= len(references) else references
@@ -67,8 +66,8 @@ def load_file_study(
 
 def _words_of(
     languages: str | None, paths: Sequence[str], texts: Sequence[Sequence[str]], lowercase: bool
-) -> tuple[StudyWords, str | None]:
-    """Return the words of both languages, and a warning if files contradict the target's.
+) -> tuple[StudyWords, list[str | None]]:
+    """Return the words of both languages, and warnings if files contradict or do not tell them.
 
     Args:
         languages: such as ``de-en``; None: by names and scripts.
@@ -80,7 +79,13 @@ def _words_of(
     source = find_target(given[0], paths[:1], texts[:1])
     target = find_target(given[1], paths[1:], texts[1:])
     words = StudyWords(TextSide(source.language), TextSide(target.language), lowercase)
-    return words, target.warning
+    sides = {"source": source, "target": target}
+    untold = [side for side, language in sides.items() if language.taken_from == UNTOLD]
+    warning = (
+        f"no file name tells the language of the {' and the '.join(untold)}: English is assumed; "
+        "name both, as --languages de-en"
+    )
+    return words, [target.warning, warning if untold else None]
 
 
 def _count_words(
