@@ -25,6 +25,7 @@ from jtrans.evaluation.scores import interval_text
 from jtrans.evaluation.systems import TITLES
 from jtrans.files import write_text
 from jtrans.progress import Progress
+from jtrans.text.language import is_spaced
 
 PAGE = "report.html"
 MOST_HIDDEN = 4_000  # letters of a long text that are on the page, folded
@@ -80,6 +81,7 @@ def page(data: ReportData) -> str:
         interval_text=interval_text,
         verdicts=verdicts(data),
         between=between,
+        spaced=is_spaced(languages[1]),
         plain=partial(TranslationPart, is_shared=True),
         limits={"shown": LONG_TEXT, "tail": TAIL, "hidden": MOST_HIDDEN},
         curves=_curves(data),

@@ -337,6 +337,22 @@ def test_the_page_shows_a_looping_translation_cut_and_names_in_any_script(
     assert 'dir="auto" lang="de"' in html
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_missing_last_words_stand_apart_in_languages_with_spaces(
+    corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path, language: str
+) -> None:
+    lines = [line.rpartition(" ")[0] or line for line in corpus.raw_lines("test", "target")]
+    path = tmp_path / "cut.en"
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    study = load_study([run_on(corpus)], "test", ON_CPU, hypotheses=[path])
+    target = replace(study.words.target, language=language)
+    study.words = replace(study.words, target=target)
+    html = page(gather(study, Silent())).partition('id="examples"')[2]
+    assert bool(re.search(r"\w<del", html)) == (language == "zh")
+    assert bool(re.search(r"\w <del", html)) == (language == "en")
+    assert ('class="example spaced"' in html) == (language == "en")
+
+
 def test_every_heading_of_a_table_says_what_it_heads(study: Study) -> None:
     html = page(gather(study, Silent()))
     headings = re.findall(r"<th\b[^>]*>", html)
