@@ -67,6 +67,8 @@ def page(data: ReportData) -> str:
     """Return the page as HTML."""
     languages = data.study.languages
     explored = [(s.name, s.index) for s in data.systems if s.kind is not None]
+    curves = (curve for group in data.curves.values() for curve in group)
+    with_points = {curve.index for curve in curves if curve.points}
     return render(
         "report.html",
         report=data,
@@ -76,7 +78,7 @@ def page(data: ReportData) -> str:
         references=len(data.study.text.references),
         languages=languages,
         language_name=" → ".join(LANGUAGES.get(code, code) for code in languages),
-        names=[(system.name, system.index) for system in data.systems],
+        learned=[(s.name, s.index) for s in data.systems if s.index in with_points],
         metrics=[(metric, TITLES[metric]) for metric in data.scores.metrics],
         interval_text=interval_text,
         verdicts=verdicts(data),

@@ -65,6 +65,8 @@ def test_one_page_holds_everything(study: Study, tmp_path: Path) -> None:
     figures = [i for s in data.sections for i in s.items if isinstance(i, Figure)]
     assert html.count('class="chart wide"') == len(figures) + 2  # loss and BLEU
     assert not re.search(r"\bnan\b", html, re.IGNORECASE)
+    legend = html.partition('<section id="training">')[2].partition("</section>")[0]
+    assert re.findall("<bdi>(.*?)</bdi></span>", legend) == ["one"]  # the other has no curve
     assert "1,234" in html  # parameters
     assert "nrefs:1" in html  # signature
 
