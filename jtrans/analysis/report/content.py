@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from jtrans.analysis.attention.layer_alignments import alignment_tables, find_gold
 from jtrans.analysis.attention.source_labels import label_figures
@@ -18,7 +18,9 @@ from jtrans.analysis.output.charts import Curve
 from jtrans.analysis.report.examples import ExampleSentence, choose_examples
 from jtrans.analysis.report.explorer import ExploredSentence, explored_sentences
 from jtrans.analysis.report.scores import ReportScores, report_scores
+from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study, Subject
+from jtrans.decoding.options import SearchOptions
 from jtrans.errors import CorpusError
 from jtrans.models.zoo import system_configs
 from jtrans.progress import Progress
@@ -46,6 +48,7 @@ class SystemSummary:
     tokens_per_second: float | None = None  # of the translation of the split
     checkpoints: Sequence[tuple[str, str]] = ()  # those in use, and their runs' folders
     frozen: int = 0  # parameters that were not trained
+    decoding: str = ""  # how its runs translated
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,19 @@ def _summary(subject: Subject) -> SystemSummary:
         _mean([member.translation.tokens_per_second for member in members]),
         [(member.checkpoint.name, str(member.run.folder)) for member in members],
         int(first.info.get("frozen_parameters") or 0),
+        _decoding(members[0]),
     )
+
+
+def _decoding(member: Member) -> str:
+    """Describe how a run translated: beam, length penalty, and what is unusual."""
+    usual = asdict(SearchOptions())
+    options = [
+        f"{name.replace('_', ' ')} {value}"
+        for name, value in asdict(member.decoding.search_options(member.run)).items()
+        if name in ("beam", "length_penalty") or value != usual[name]
+    ]
+    return ", ".join([*options, f"precision {member.decoding.precision}"])
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -69,6 +69,8 @@ def test_one_page_holds_everything(study: Study, tmp_path: Path) -> None:
     assert re.findall("<bdi>(.*?)</bdi></span>", legend) == ["one"]  # the other has no curve
     assert "1,234" in html  # parameters
     assert "nrefs:1" in html  # signature
+    assert "; beam 5, length penalty 1.0, max length S+3, precision fp32</li>" in html
+    assert "split by whitespace (de) and whitespace (en)" in html
 
 
 def test_the_kind_of_a_system_is_not_said_twice(corpus: PreparedCorpus, run_on: RunOn) -> None:
