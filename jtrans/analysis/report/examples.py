@@ -55,12 +55,14 @@ def choose_examples(study: Study) -> tuple[list[ExampleSentence], list[ExampleSe
     """Return the sentences where systems differ most, and random ones, without repetition.
 
     First the sentences where another system is furthest ahead of the first, then those where the
-    first is furthest ahead. With a single system, there are only random sentences.
+    first is furthest ahead. With a single system, there are only random sentences. If all are long,
+    they are out of the shortest.
     """
     scores = [sentence_scores(study, subject, "chrf").tolist() for subject in study.subjects]
-    possible = [
-        line for line, words in enumerate(study.source_words) if 0 < len(words) <= MOST_WORDS
-    ]
+    lengths = list(map(len, study.source_words))
+    by_length = sorted(filter(lengths.__getitem__, range(len(study))), key=lengths.__getitem__)
+    short = [line for line in by_length if lengths[line] <= MOST_WORDS]
+    possible = sorted(short or by_length[: 2 * EACH_WAY + RANDOM])
     seen: set[str] = set()
     different: list[int] = []
     for sign in (1, -1) if len(scores) > 1 else ():

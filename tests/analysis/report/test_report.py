@@ -263,6 +263,18 @@ def test_examples_are_distinct_and_the_same_every_time(study: Study) -> None:
     assert choose_examples(_again(study)) == (different, drawn)
 
 
+def test_the_shortest_of_long_sentences_are_examples(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jtrans.analysis.report.examples.MOST_WORDS", 0)
+    monkeypatch.setattr("jtrans.analysis.report.examples.EACH_WAY", 1)
+    monkeypatch.setattr("jtrans.analysis.report.examples.RANDOM", 2)
+    different, drawn = choose_examples(study)
+    shown = [len(study.source_words[example.line]) for example in (*different, *drawn)]
+    assert len(shown) >= 2
+    assert max(shown) <= sorted(map(len, study.source_words))[3]
+
+
 @pytest.mark.parametrize(
     ("text", "reference", "is_spaced", "expected"),
     [
