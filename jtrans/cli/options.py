@@ -109,7 +109,7 @@ WORKERS = option("Processes.", None, "one per processor", min=1, max=MOST_WORKER
 
 
 class CheckedCommand(TyperCommand):
-    """A command that refuses empty values, and text that is not UTF-8.
+    """A command that refuses values that cannot be meant.
 
     Empty ones come from variables of a shell that are not set (``--out "$OUT"``), and would be
     taken for the working directory, or for an option that is not given.
@@ -118,24 +118,28 @@ class CheckedCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments, or refuse with the option whose value cannot be used."""
         given, _, order = self.make_parser(ctx).parse_args(args=list(args))  # as typed
-        for parameter in (
-            order if not ctx.resilient_parsing else ()
-        ):  # a shell completes what it can
-            is_option = parameter.param_type_name == "option"
-            name = parameter.opts[0] if is_option else parameter.metavar
-            value = given.get(parameter.name)
-            for each in value if isinstance(value, (list, tuple)) else [value]:
-                if each == "":
-                    raise usage_error(
-                        f"the value of {name} is empty",
-                        "give another value; if it is a variable of the shell, set it first",
-                    )
-                if parameter.metavar in TEXTS and isinstance(each, str) and not _is_utf8(each):
-                    raise usage_error(
-                        f"the value of {name} is not UTF-8",
-                        "type it in UTF-8; if it is, and only the locale is not, set PYTHONUTF8=1",
-                    )
+        if not ctx.resilient_parsing:  # a shell completes what it can
+            for parameter in order:
+                _check_value(parameter, given.get(parameter.name))
         return super().parse_args(ctx, args)
+
+
+def _check_value(parameter: Any, given: Any) -> None:
+    """Refuse a value that is empty or missing, and text that is not UTF-8."""
+    values = given if isinstance(given, (list, tuple)) else [given]
+    name = parameter.opts[0] if parameter.param_type_name == "option" else parameter.metavar
+    if parameter.nargs > 1 and any(str(value).startswith("--") for value in values):
+        raise usage_error(f"{name} needs {parameter.nargs} values", f"{name} {parameter.metavar}")
+    if "" in values:
+        raise usage_error(
+            f"the value of {name} is empty",
+            "give another value; if it is a variable of the shell, set it first",
+        )
+    if parameter.metavar in TEXTS and not all(map(_is_utf8, filter(None, values))):
+        raise usage_error(
+            f"the value of {name} is not UTF-8",
+            "type it in UTF-8; if it is, and only the locale is not, set PYTHONUTF8=1",
+        )
 
 
 def _is_utf8(text: str) -> bool:

@@ -140,10 +140,12 @@ class ScoreOptions:
         Raises:
             ConfigError: an unknown metric.
         """
-        from jtrans.evaluation.systems import check_metrics
+        from jtrans.evaluation.systems import TITLES, check_metrics
 
-        names = (default if self.metric is None else self.metric).replace("_", "-").split(",")
-        return check_metrics([name.strip().lower() for name in names])
+        given = (default if self.metric is None else self.metric).replace("_", "-").split(",")
+        names = [name.strip().lower() for name in given]
+        by_title = {title.lower(): name for name, title in TITLES.items()}
+        return check_metrics([by_title.get(name, name) for name in names])
 
 
 @grouped()
@@ -187,13 +189,14 @@ def _score_files(options: ScoreOptions) -> ScoreReport:
     from jtrans.analysis.study.aligned import read_aligned
     from jtrans.cli.score_report import ScoreReport
     from jtrans.evaluation.leftovers import check_plain_text, unsegmented_warning
-    from jtrans.evaluation.names import distinct_names
+    from jtrans.evaluation.names import check_references, distinct_names
     from jtrans.evaluation.systems import MULTI_BLEU, SystemOutput, evaluate
     from jtrans.evaluation.target import find_target
     from jtrans.text.language import split_languages
 
     metrics = options.metrics("bleu,chrf,ter")
     hyp, ref = options.hyp or [], options.ref or []
+    check_references(list(map(Path, ref)), list(map(Path, hyp)))
     source = [options.src] if options.src else []
     texts = read_aligned([*ref, *source, *hyp], source=len(ref) if source else None)
     references, hypotheses = texts[: len(ref)], texts[-len(hyp) :]

@@ -55,6 +55,23 @@ def distinct_names(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
             lengths[number] = max(lengths[number], names[number].count("/") + 1) + 1
 
 
+def check_references(references: Sequence[Path], hypotheses: Sequence[Path]) -> None:
+    """Refuse a file of references that is given twice, or as translations, too.
+
+    Raises:
+        ConfigError: the first such file.
+    """
+    real = [path.resolve() for path in references]
+    for path, resolved in zip(references, real, strict=True):
+        if real.count(resolved) > 1:
+            raise usage_error(f"{path} is given twice", "name every set of references once")
+    for path in hypotheses:
+        if path.resolve() in real:
+            raise usage_error(
+                f"{path} is given as --hyp and as --ref", "--ref names other translations"
+            )
+
+
 def group_names(groups: Sequence[Sequence[str]], seeds: Sequence[Sequence[int]]) -> list[str]:
     """Return a name for every group of systems that differ only by seed, with the seeds.
 

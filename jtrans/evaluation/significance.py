@@ -60,7 +60,7 @@ class PairedResult(SeedTest):
         if not self.is_significant:
             return (
                 f"{self.system} and {self.baseline} do not differ significantly in {self.metric}: "
-                f"{self.difference:+.1f} {test}"
+                f"{self.difference:+z.1f} {test}"
             )
         word = "better" if self.is_better else "worse"
         size = f"{abs(self.difference):.1f}"

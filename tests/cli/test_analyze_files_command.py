@@ -145,6 +145,17 @@ def test_the_comparison_of_all_lines_is_that_of_score(jtrans: Jtrans, tmp_path: 
 
 
 @pytest.mark.usefixtures("placeholder_pictures")
+def test_a_single_sentence_has_the_p_of_score(jtrans: Jtrans, tmp_path: Path) -> None:
+    for name in ("test.de", "test.en", "a.en", "b.en"):
+        (tmp_path / f"one.{name}").write_text((tmp_path / name).read_text("utf-8").split("\n")[0])
+    files = [word if word.startswith("--") else f"one.{word}" for word in FILES]
+    compared = json.loads(jtrans("analyze", "compare", *files, "--json").out)
+    assert compared["results"][0]["rows"][0][-1] == 1.0
+    scored = json.loads(jtrans("score", *files, "--metric", "bleu", "--json").out)
+    assert scored["paired"][0]["p_value"] == 1.0
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_systems_are_compared_and_reported(jtrans: Jtrans, tmp_path: Path) -> None:
     compared = jtrans("analyze", "compare", *FILES)
     assert compared.code == 0
@@ -243,6 +254,8 @@ def test_json_lines_without_a_translation_are_refused(
         (["length", *FILES[:2], "b.en", *FILES[4:]], "b.en is a file, not a run"),
         (["length", *FILES, "--beam", "3"], "--beam has no effect on files"),
         (["length", *FILES, "--hyp", "short.en"], "short.en has 1 line, test.de has 3"),
+        (["length", *FILES, "--ref", "test.en"], "test.en is given twice"),
+        (["length", *FILES, "--hyp", "test.en"], "test.en is given as --hyp and as --ref"),
         (["length", *FILES, "--hyp", "none.en"], "no such file: none.en"),
         (["compare", *FILES[2:]], "compare needs two: --hyp A --hyp B"),
         (["frequency", *FILES, "--train", "none.en"], "no such file: none.en"),

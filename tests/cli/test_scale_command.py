@@ -29,6 +29,12 @@ def test_the_published_losses_give_the_published_sizes(jtrans: Jtrans) -> None:
     assert value["ratio"]["realised"] == pytest.approx(1.8667, abs=1e-4)
 
 
+def test_a_missing_loss_is_named(jtrans: Jtrans) -> None:
+    result = jtrans("scale", *PUBLISHED[:3], *PUBLISHED[4:])
+    assert result.code == 2
+    assert "--from-losses needs 3 values" in result.err and "BASE DEEPER WIDER" in result.err
+
+
 def test_the_table_names_sizes_and_the_realised_ratio(jtrans: Jtrans) -> None:
     result = jtrans("scale", *PUBLISHED)
     rows = {line.split("  ")[0]: line.split() for line in result.out.splitlines()}

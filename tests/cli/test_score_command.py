@@ -359,6 +359,11 @@ def test_the_table_for_latex_has_the_same_numbers_and_the_sentences_as_comments(
     assert both.code == 2 and "--json and --latex exclude each other" in both.out
 
 
+def test_metrics_may_have_the_names_of_the_table(jtrans: Jtrans, files: Path) -> None:
+    command = ("score", "--hyp", "bad.en", "--ref", "ref.en", "--json", "--metric")
+    assert jtrans(*command, "chrF2,TER").out == jtrans(*command, "chrf,ter").out
+
+
 def test_case_matters_for_files_unless_told(jtrans: Jtrans, files: Path) -> None:
     options = ("score", "--hyp", "good.en", "--ref", "ref.en", "--json")
     [cased] = json.loads(jtrans(*options).out)["systems"]
@@ -440,13 +445,14 @@ def test_multi_bleu_of_files_splits_at_ascii_white_space_only(jtrans: Jtrans) ->
 
 def test_multi_bleu_of_text_without_spaces_is_warned_of(jtrans: Jtrans) -> None:
     raw = ["一个男人正在看一本很旧的书。", "两只狗在草地上跑，它们很高兴。"]
-    _write(ref_zh=raw, hyp_zh=raw, split_zh=[" ".join(line) for line in raw])
+    split = [" ".join(line) for line in raw]
+    _write(ref_zh=raw, hyp_zh=raw, split_zh=split, split_ref_zh=split)
     metric = ("--metric", "multi-bleu", "--json")
     warned = jtrans("score", "--hyp", "hyp.zh", "split.zh", "--ref", "ref.zh", *metric)
     assert (
         "multi-bleu splits files at white space, of which ref.zh, hyp.zh have little" in warned.err
     )
-    quiet = jtrans("score", "--hyp", "split.zh", "--ref", "split.zh", *metric)
+    quiet = jtrans("score", "--hyp", "split.zh", "--ref", "split.ref.zh", *metric)
     assert quiet.code == 0 and "white space" not in quiet.err
 
 
@@ -458,9 +464,11 @@ REFUSED: list[tuple[list[str], str]] = [
     (["--hyp", "good.en", "--ref", "ref.en", "--src", "short.en"], "short.en has 1 line"),
     (["--hyp", "none.en", "--ref", "ref.en"], "no such file: none.en"),
     (["--hyp", "utf16.en", "--ref", "ref.en"], "UTF-16"),
-    (["--hyp", "empty.en", "--ref", "empty.en"], "empty.en is empty"),
+    (["--hyp", "good.en", "--ref", "empty.en"], "empty.en is empty"),
     (["--hyp", "good.en", "--ref", "ref.en", "--metric", "blue"], "unknown metric 'blue'"),
     (["--hyp", "good.en", "--ref", "ref.en", "--languages", "de"], "--languages de is"),
+    (["--hyp", "good.en", "--ref", "ref.en", "./ref.en"], "ref.en is given twice"),
+    (["--hyp", "good.en", "./ref.en", "--ref", "ref.en"], "ref.en is given as --hyp and as --ref"),
     (["nowhere"], "no such run: nowhere"),
     (["nowhere", "--force", "good.en"], "--force and --src must be given together"),
     (["--force", "good.en", "--src", "src.de"], "--force needs a RUN"),
@@ -729,7 +737,7 @@ def test_a_signal_is_named_and_decides_the_exit_code(
     for command in ("score", "analyze compare"):
         pipe = tmp_path / f"{command.split()[0]}.en"
         os.mkfifo(pipe)
-        files = ("--hyp", pipe, "--ref", pipe, "--src", pipe)
+        files = ("--hyp", "hyp.en", "--ref", pipe, "--src", pipe)
         with (
             start_process(*command.split(), *files, stderr=subprocess.PIPE) as process,
             pipe.open("wb"),  # opens when the command reads the file, and keeps it waiting

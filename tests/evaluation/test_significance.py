@@ -64,6 +64,8 @@ def test_a_significant_difference_that_rounds_to_nothing_is_given_a_bound() -> N
         "worse than perfect by less than 0.05 BLEU" in replace(result, difference=-0.049).describe()
     )
     assert "worse than perfect by 0.1 BLEU" in replace(result, difference=-0.051).describe()
+    equal = replace(result, difference=-0.01, p_value=0.5).describe()
+    assert "do not differ significantly in BLEU: +0.0 (" in equal
 
 
 def test_differences_are_those_of_the_scores() -> None:

@@ -118,7 +118,7 @@ def _compared(
         return [*known, None, None]
     others = [system for system in systems if system is not other]
     test = compare_means(first, other, others, sentences=sentences)
-    return [first.mean, other.mean, test.difference, test.p_value if sentences > 1 else None]
+    return [first.mean, other.mean, test.difference, test.p_value]
 
 
 def sentence_scores(study: Study, subject: Subject, metric: str) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ from jtrans.analysis.study.words import StudyWords, TrainingWords
 from jtrans.corpora.lines import read_line_file
 from jtrans.errors import CorpusError
 from jtrans.evaluation.leftovers import check_plain_text
+from jtrans.evaluation.names import check_references
 from jtrans.evaluation.target import UNTOLD, find_target
 from jtrans.progress import Progress, Silent
 from jtrans.text.language import split_languages
@@ -41,6 +42,7 @@ def load_file_study(
             one given twice, or a language that the names of the files do not tell.
     """
     names = system_names([], files.hypotheses)
+    check_references(files.references, files.hypotheses)
     paths = [str(path) for path in (files.source, *files.references, *files.hypotheses)]
     source, *others = read_aligned(paths, source=0)
     references = others[: len(files.references)]
