@@ -92,7 +92,7 @@ class LoadedRun:
         Args:
             sources: raw text.
             references: one reference per sentence, or several such sets.
-            metrics: any of ``bleu``, ``chrf``, ``ter`` and ``multi-bleu``.
+            metrics: any of ``bleu``, ``chrf``, ``chrf++``, ``ter`` and ``multi-bleu``.
             beam: see `translate`.
             search: see `translate`.
 

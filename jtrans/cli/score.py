@@ -65,7 +65,9 @@ class ScoreOptions:
 
     runs: list[str] | None = argument("RUN", "Runs; the first is the baseline.", default=None)
     split: str = split_option()
-    metric: str | None = option("Metrics.", "NAME,...", f"{METRICS}; files: no multi-bleu")
+    metric: str | None = option(
+        "Metrics; also chrf++.", "NAME,...", f"{METRICS}; files: no multi-bleu"
+    )
     data: Path | None = data_option()
     lowercase: bool | None = flag(
         "--lowercase/--cased", "Compare without case.", shown="the run's case; files: cased"

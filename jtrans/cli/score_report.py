@@ -217,7 +217,7 @@ def report_on_runs(
         runs: the first one is the baseline.
         split: of the prepared corpus, which must hold the same text for all runs; all its
             references are used.
-        metrics: out of `ALL_METRICS`.
+        metrics: out of `TITLES`.
         decoding: the checkpoint, or "window" for all of a run's window, and the search.
         data: a prepared corpus to use instead of the one each run was trained on.
         lowercase: compare without case; None: if a run writes lower case.

@@ -24,8 +24,9 @@ from jtrans.errors import CorpusError, how_many
 from jtrans.evaluation.bootstrap import SAMPLES, SEED, Bootstrap, half_width
 from jtrans.text.language import base_language
 
-METRICS = ("bleu", "chrf", "ter")
-HIGHEST = {"bleu": 100.0, "chrf": 100.0}  # TER can exceed 100
+METRICS = ("bleu", "chrf", "ter")  # the usual ones
+CHRF_WITH_WORDS = "chrf++"  # Popović (2017): the same with words and pairs of words
+HIGHEST = {"bleu": 100.0, "chrf": 100.0, CHRF_WITH_WORDS: 100.0}  # TER can exceed 100
 
 # Languages written without spaces, in which 13a would count a whole clause as one word.
 _TOKENIZERS = {"zh": "zh", "th": "char", "lo": "char", "km": "char", "my": "char"}
@@ -40,7 +41,7 @@ _DICTIONARY_TOKENIZERS = {
 class Score:
     """One metric of one system."""
 
-    name: str  # ``BLEU``, ``chrF2`` or ``TER`` (lower is better for TER only)
+    name: str  # ``BLEU``, ``chrF2``, ``chrF2++`` or ``TER`` (lower is better for TER only)
     value: float  # the score, on the scale 0 to 100 (TER can exceed 100)
     signature: str  # how it was computed, name included, as sacreBLEU prints it
     # the score on every test set of the bootstrap, [samples]
@@ -58,7 +59,7 @@ def interval_text(value: float, half: float | None, metric: str) -> str:
     Args:
         value: the score.
         half: half the width of its interval, None if there is no interval.
-        metric: name out of `METRICS`; the interval is cut off at the limits of its scale.
+        metric: name of the metric; the interval is cut off at the limits of its scale.
     """
     if half is None:
         return ""
@@ -82,7 +83,7 @@ def sacrebleu_scores(
     Args:
         hypotheses: one line per sentence, detokenised.
         references: reference sets, each as long as the hypotheses.
-        metrics: names out of `METRICS`.
+        metrics: names out of `METRICS`, or `CHRF_WITH_WORDS`.
         target_language: decides the tokenizer (`tokenizer_name`), which the signature names.
         lowercase: compare without case. TER always does, by convention.
         bootstrap: the drawn test sets, if the caller has them already.
@@ -141,7 +142,7 @@ def make_metric(
     target_language: str,
     lowercase: bool = False,
 ) -> Metric:
-    """Build a sacreBLEU metric of `METRICS`.
+    """Build a sacreBLEU metric of `METRICS`, or `CHRF_WITH_WORDS`.
 
     With `references` it scores any number of systems, whose references are prepared only once;
     without them, single sentences, for which BLEU is of effective order.
@@ -156,8 +157,9 @@ def make_metric(
             effective_order=references is None,
             references=references,
         )
-    if name == "chrf":
-        return CHRF(lowercase=lowercase, references=references)
+    if name in ("chrf", CHRF_WITH_WORDS):
+        words = 2 if name == CHRF_WITH_WORDS else 0
+        return CHRF(word_order=words, lowercase=lowercase, references=references)
     # Tercom splits Chinese and Japanese into characters only with normalisation.
     is_unspaced = base_language(target_language) in ("zh", "ja")
     return TER(normalized=is_unspaced, asian_support=is_unspaced, references=references)

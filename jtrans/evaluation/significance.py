@@ -39,7 +39,7 @@ class PairedResult(SeedTest):
 
     baseline: str  # name of the baseline
     system: str  # name of the system
-    metric: str  # ``BLEU``, ``chrF2`` or ``TER``
+    metric: str  # ``BLEU``, ``chrF2``, ``chrF2++`` or ``TER``
     index: int = 1  # of the system among those compared; the baseline is 0
     baseline_runs: int = 1  # number of the baseline's runs, which differ only by seed
     system_runs: int = 1  # number of the system's runs

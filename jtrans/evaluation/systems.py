@@ -15,13 +15,19 @@ from jtrans.errors import ConfigError, name_hint, usage_error
 from jtrans.evaluation.bleu import MultiBleu, multi_bleu
 from jtrans.evaluation.bootstrap import Bootstrap
 from jtrans.evaluation.leftovers import escaped_warning, tokenised_warning
-from jtrans.evaluation.scores import METRICS, Score, sacrebleu_scores
+from jtrans.evaluation.scores import CHRF_WITH_WORDS, METRICS, Score, sacrebleu_scores
 from jtrans.evaluation.seeds import SeedSample, compare_means
 from jtrans.evaluation.significance import PairedResult
 
 MULTI_BLEU = "multi-bleu"
-ALL_METRICS = (*METRICS, MULTI_BLEU)
-TITLES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER", MULTI_BLEU: "multi-bleu"}
+ALL_METRICS = (*METRICS, MULTI_BLEU)  # shown unless others are chosen
+TITLES = {
+    "bleu": "BLEU",
+    "chrf": "chrF2",
+    CHRF_WITH_WORDS: "chrF2++",
+    "ter": "TER",
+    MULTI_BLEU: "multi-bleu",
+}
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ class SystemScores:
     multi_bleu: MultiBleu | None
 
     def value(self, metric: str) -> float:
-        """Return the score in a metric of `ALL_METRICS`.
+        """Return the score in a metric of `TITLES`.
 
         Raises:
             ConfigError: it was not computed.
@@ -98,7 +104,7 @@ class SeedGroup:
         return self.sample(metric).interval() if metric in self.members[0].scores else None
 
     def sample(self, metric: str) -> SeedSample:
-        """Return every run's scores in a metric of `METRICS`, also on the drawn test sets."""
+        """Return every run's scores in a metric but multi-bleu, also on the drawn test sets."""
         scores = [system.scores[metric] for system in self.members]
         values = np.array([score.value for score in scores])
         drawn = np.stack([score.drawn for score in scores])
@@ -111,7 +117,7 @@ class SeedGroup:
 class Evaluation:
     """All scores of some systems on one test set."""
 
-    metrics: list[str]  # out of `ALL_METRICS`, in the order given
+    metrics: list[str]  # out of `TITLES`, in the order given
     systems: list[SystemScores]  # in the order given, the baseline first
     groups: list[SeedGroup]  # the systems by group, in the order of their first members
     paired: list[PairedResult]  # comparisons of every group with the first one, metric by metric
@@ -132,11 +138,11 @@ def check_metrics(names: Sequence[str]) -> list[str]:
         ConfigError: an unknown metric, or none.
     """
     for name in names or [""]:
-        if name not in ALL_METRICS:
+        if name not in TITLES:
             raise ConfigError(
                 f"unknown metric {name!r}",
                 where="--metric",
-                hint=name_hint(name, ALL_METRICS, f"metrics: {', '.join(ALL_METRICS)}"),
+                hint=name_hint(name, TITLES, f"metrics: {', '.join(TITLES)}"),
                 kind="config.unknown-metric",
             )
     return list(dict.fromkeys(names))
@@ -158,7 +164,7 @@ def evaluate(
     Args:
         outputs: the systems' outputs, the baseline first, each as long as every reference set.
         references: reference sets as raw text.
-        metrics: names out of `ALL_METRICS`.
+        metrics: names out of `TITLES`.
         target_language: decides sacreBLEU's tokenizer.
         lowercase: compare without case.
         is_window: whether a group has checkpoints of one run, not seeds.
@@ -204,7 +210,7 @@ def compare_groups(
 
     Args:
         groups: the baseline first, all on the same drawn test sets.
-        metrics: names out of `METRICS`.
+        metrics: names other than multi-bleu.
         sentences: the size of the test set.
     """
     return [

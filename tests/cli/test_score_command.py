@@ -362,6 +362,8 @@ def test_the_table_for_latex_has_the_same_numbers_and_the_sentences_as_comments(
 def test_metrics_may_have_the_names_of_the_table(jtrans: Jtrans, files: Path) -> None:
     command = ("score", "--hyp", "bad.en", "--ref", "ref.en", "--json", "--metric")
     assert jtrans(*command, "chrF2,TER").out == jtrans(*command, "chrf,ter").out
+    [system] = json.loads(jtrans(*command, "chrF2++").out)["systems"]
+    assert 0 < system["chrf++"] < 100 and system["signatures"]["chrf++"].startswith("chrF2++|")
 
 
 def test_case_matters_for_files_unless_told(jtrans: Jtrans, files: Path) -> None:

@@ -59,6 +59,13 @@ def test_scores_are_those_of_the_sacrebleu_command() -> None:
     ]
 
 
+def test_words_count_in_chrf_plus_plus() -> None:
+    # sacrebleu ref.txt -i hyp.txt -m chrf --chrf-word-order 2 -w 6 (2.6.0)
+    (score,) = sacrebleu_scores(HYPOTHESES, [REFERENCES], metrics=["chrf++"], target_language="en")
+    assert (score.name, round(score.value, 6)) == ("chrF2++", 70.475117)
+    assert "|nc:6|nw:2|" in score.signature and score.interval > 0
+
+
 def test_the_signature_tells_how_it_was_made() -> None:
     (score,) = sacrebleu_scores(
         HYPOTHESES, [REFERENCES] * 2, metrics=["bleu"], target_language="en", lowercase=True

@@ -17,7 +17,7 @@ def score_runs(
 
     Args:
         members: the runs, the baseline first; all references of their text are used.
-        metrics: names out of `ALL_METRICS`.
+        metrics: names out of `TITLES`.
         lowercase: compare without case; None: if a run writes lower case.
 
     Raises:
