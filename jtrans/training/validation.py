@@ -120,7 +120,8 @@ class Validator:
         loss = nll_sum / int(self.pairs.target.lengths.sum())
         measured = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
         for kind, count in zip(kinds, hits, strict=True):
-            measured[f"{kind}_accuracy"] = count / max(1, self.pairs.labels[kind].labelled.sum())
+            labelled = int(self.pairs.labels[kind].labelled.sum())
+            measured[f"{kind}_accuracy"] = count / max(1, labelled)
         return measured
 
     def _sums(

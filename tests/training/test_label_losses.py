@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from jtrans.config import build_config
+from jtrans.config import Config, build_config
 from jtrans.data.batch import collate
 from jtrans.data.prepared import IGNORE, IdStore, ParallelIds, PreparedCorpus
 from jtrans.errors import ConfigError
@@ -139,6 +139,21 @@ def labelled_copy(corpus: PreparedCorpus, folder: Path) -> Path:
     return folder
 
 
+def tagging_config(**training: Any) -> Config:
+    """Return the configuration of a run that learns labels; keywords are settings of [training]."""
+    values = {
+        "model": SIZES | {"system": "transformer-pp", "dropout": 0.1},
+        "training": {
+            "batch_tokens": 200,
+            "learning_rate": 0.01,
+            "validate_sentences": 0,
+            "schedule": {"name": "constant"},
+            **training,
+        },
+    }
+    return build_config(values, system_configs(), where="test")
+
+
 def test_a_run_logs_the_losses_and_accuracies_of_labels_and_resumes(
     corpus: PreparedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,15 +166,7 @@ def test_a_run_logs_the_losses_and_accuracies_of_labels_and_resumes(
             started.append(start)
 
     def run(name: str, updates: int) -> list[dict[str, Any]]:
-        model = SIZES | {"system": "transformer-pp", "dropout": 0.1}
-        training: dict[str, Any] = {
-            "batch_tokens": 200,
-            "learning_rate": 0.01,
-            "validate_sentences": 0,
-        }
-        training |= {"max_updates": updates, "schedule": {"name": "constant"}}
-        values = {"model": model, "training": training}
-        config = build_config(values, system_configs(), where="test")
+        config = tagging_config(max_updates=updates)
         result = train(config, data=data, run=tmp_path / name, events=Events())
         assert 0.5 < result.validation["pos_accuracy"] <= 1.0
         assert "ner_accuracy" not in result.validation
@@ -173,6 +180,18 @@ def test_a_run_logs_the_losses_and_accuracies_of_labels_and_resumes(
     assert logged[0] == logged[1] and logged[0][-1] < logged[0][0]
     last = [[e for e in log if e["event"] == "validation"][-1] for log in (whole, parts)]
     assert last[0]["accuracy"] == last[1]["accuracy"] != {}
+
+
+def test_the_accuracy_of_labels_decides_which_checkpoint_is_best(
+    corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    data = labelled_copy(corpus, tmp_path / "data")
+    config = tagging_config(best_metric="valid-pos", max_updates=6, validate_every=2)
+    train(config, data=data, run=tmp_path / "run")
+    rows = [e for e in Run(tmp_path / "run").events() if e["event"] == "validation"]
+    accuracies = [row["accuracy"]["pos"] for row in rows]
+    assert len(rows) == 3
+    assert Run(tmp_path / "run").pointers()["best_value"] == max(accuracies)
 
 
 def test_sums_of_an_older_checkpoint_have_no_labels() -> None:
