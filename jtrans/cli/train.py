@@ -27,7 +27,7 @@ from jtrans.cli.options import (
 from jtrans.errors import how_many, usage_error
 
 if TYPE_CHECKING:
-    from jtrans.config import Config, SystemConfig
+    from jtrans.config import Config, SystemConfig, TrainingConfig
     from jtrans.training.events import Result
 
 START = "Start and end"
@@ -231,18 +231,11 @@ def _close(result: Result, folder: Path, trainings: Sequence[Path]) -> None:
         _suggest_continuing(folder, trainings)
         return
     if not result.trained:
-        stop = Run.open(result.run).config(system_configs()).training.stop
-        higher = {
-            "max_minutes": f"max_minutes={int(result.seconds / 60) + 30}",
-            "max_epochs": f"max_epochs={result.epochs * 2}",
-            "max_updates": f"max_updates={result.update * 2}",
-            "patience": f"stop.patience={2 * stop.patience if stop else 20}",
-            "floor": "schedule.floor=0",
-        }
+        training = Run.open(result.run).config(system_configs()).training
         console.talk(
             f"nothing to do: {name} is finished ({REASONS[result.reason]}, update "
             f"{result.update:,}). A higher limit continues it, for example "
-            f"--set training.{higher[result.reason]}; --restart starts over"
+            f"{_higher_limit(result, training)}; --restart starts over"
         )
         for change in result.ignored:
             console.talk(f"no effect: {change}")
@@ -268,6 +261,28 @@ def _close(result: Result, folder: Path, trainings: Sequence[Path]) -> None:
         console.talk(window_text(result.window))
     if folder == trainings[-1]:
         console.next_step(shlex.join(["jtrans", _use(trainings), *map(str, trainings)]))
+
+
+def _higher_limit(result: Result, training: TrainingConfig) -> str:
+    """Return options that continue a finished run, and what they change besides."""
+    stop, schedule, doubled = training.stop, training.schedule, result.update * 2
+    is_over = schedule.has_end and result.update >= (schedule.updates or training.max_updates or 0)
+    if is_over and result.reason in ("max_updates", "floor"):
+        limits = {"schedule.updates": schedule.updates, "max_updates": training.max_updates}
+        options = [
+            f"--set training.{name}={doubled}"
+            for name, limit in limits.items()
+            if limit is not None and limit < doubled
+        ]
+        return f"{' '.join(options)} (the learning rate rises again)"
+    higher = {
+        "max_minutes": f"max_minutes={int(result.seconds / 60) + 30}",
+        "max_epochs": f"max_epochs={result.epochs * 2}",
+        "max_updates": f"max_updates={doubled}",
+        "patience": f"stop.patience={2 * stop.patience if stop else 20}",
+        "floor": "schedule.floor=0",
+    }
+    return f"--set training.{higher[result.reason]}"
 
 
 def _use(runs: Sequence[Path]) -> str:

@@ -69,6 +69,11 @@ class ScheduleConfig(NamedSection):
     final: Rate | None = None
     cooldown: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
 
+    @property
+    def has_end(self) -> bool:
+        """Whether the rate falls until an update that is known beforehand."""
+        return self.name in ("cosine", "wsd")
+
     @model_validator(mode="after")
     def _check_decay(self) -> Self:
         if self.updates is not None and self.updates <= self.warmup:
@@ -227,7 +232,7 @@ class TrainingConfig(ConfigSection):
 
     def _check_schedule(self) -> None:
         schedule, rate = self.schedule, self.learning_rate
-        if schedule.name in ("cosine", "wsd"):
+        if schedule.has_end:
             if schedule.updates is None and self.max_updates is None:
                 raise SettingError(
                     f"the schedule {schedule.name} needs the update at which it ends",

@@ -150,6 +150,27 @@ def test_a_finished_run_says_so(workplace: Path, jtrans: Jtrans) -> None:
     assert re.search(r"^no effect: training\.learning_rate \S+ -> 0\.5$", changed.err, re.MULTILINE)
 
 
+@pytest.mark.parametrize(
+    ("schedule", "hint"),
+    [
+        ("name='cosine', warmup=1, updates=4", "schedule.updates=8 --set training.max_updates=8"),
+        ("name='cosine', warmup=1, updates=2", "schedule.updates=4"),
+        ("name='wsd', warmup=1", "max_updates=12"),
+    ],
+)
+def test_a_run_whose_schedule_is_over_continues_with_a_longer_one(
+    schedule: str, hint: str, workplace: Path, jtrans: Jtrans
+) -> None:
+    command = ("train", "tiny.toml", "--data", "data", "--run", "runs/over")
+    command += ("--set", f"training.schedule={{{schedule}}}")
+    first = json.loads(jtrans(*command, "--json").out)
+    again = jtrans(*command)
+    assert f"example --set training.{hint} (the learning rate rises again);" in again.err
+    options = f"--set training.{hint}".split()
+    longer = json.loads(jtrans(*command, *options, "--json").out)
+    assert longer["trained"] and longer["update"] == 2 * first["update"]
+
+
 def test_the_run_is_named_after_the_configuration_and_json_is_alone_on_stdout(
     workplace: Path, jtrans: Jtrans
 ) -> None:

@@ -134,6 +134,13 @@ def test_cosine_is_half_a_period_from_the_warm_up_to_the_end(final: float, updat
     assert schedule.is_exhausted(2000) == (2.0 * final < 1e-9)
 
 
+@pytest.mark.parametrize("name", ["cosine", "wsd"])
+def test_a_rate_of_0_ends_training_whatever_the_floor(name: str) -> None:
+    assert not with_end(name, floor=0.0).is_exhausted(1100)
+    assert with_end(name, floor=0.0).is_exhausted(1101)
+    assert not with_end(name, floor=0.0, final=0.1).is_exhausted(1101)
+
+
 def test_wsd_is_constant_until_its_cooldown() -> None:
     """docs/systems.md 0.7: the last fifth of the thousand updates after the warm-up."""
     schedule = with_end("wsd", final=0.1)

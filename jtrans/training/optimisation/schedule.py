@@ -62,7 +62,7 @@ class Schedule:
         if update < t0:
             initial = self.config.warmup_init
             return initial + update * (peak - initial) / t0
-        if self.config.name in ("cosine", "wsd"):
+        if self.config.has_end:
             return peak * self._decayed(update)
         return peak * math.sqrt(t0 / update)
 
@@ -100,10 +100,11 @@ class Schedule:
         return float(min(1.0 + update * (n - 1) / warmup, n, n * (2.0 * n) ** exponent))
 
     def is_exhausted(self, update: int, drops: int = 0) -> bool:
-        """Return whether the rate of `update` has fallen below the floor for good."""
+        """Return whether the rate of `update` has fallen below the floor, or to 0, for good."""
         warmup = 0 if self.config.name in ("constant", "plateau") else self.config.warmup
         if self.config.name == "rnmt":
             warmup *= self.config.replicas or 1
-        if self.config.name in ("cosine", "wsd"):
-            warmup = self.config.updates or 0  # their last rates are tiny, and are meant to be
-        return update > warmup and self.rate(update, drops) < self.config.floor
+        if self.config.has_end:
+            warmup = self.config.updates or 0  # the last rates are tiny, and are meant to be
+        rate = self.rate(update, drops)
+        return update > warmup and (rate < self.config.floor or rate == 0.0)
