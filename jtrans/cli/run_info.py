@@ -17,6 +17,7 @@ from jtrans.cli import console
 from jtrans.errors import how_many
 
 if TYPE_CHECKING:
+    from jtrans.config import Config
     from jtrans.runs import Run
 
 MOST_ROWS = 20  # validations that the table shows
@@ -64,6 +65,7 @@ def run_values(run: Run) -> dict[str, Any]:
         "starts": [{"update": each.get("update"), "time": each.get("time")} for each in starts],
         "restarts": max(0, len(starts) - 1),
         "batch_tokens": config.training.batch_tokens,
+        "batch_sentences": _batch_sentences(run, config),
         "learning_rate": config.training.learning_rate,
         "best_metric": config.training.best_metric,
         "best": best if pointers.get("best") else None,
@@ -163,10 +165,20 @@ def _curves(values: Mapping[str, Any]) -> list[list[str]]:
             first, last = (f"{point:.{digits}f}" for point in (points[0], points[-1]))
             rows.append([label, f"{first} {sparkline(points)} {last}"])
     if values["noise_scale"]:
-        size = f"an update has {values['batch_tokens']:,}"
-        size = f"about {values['noise_scale']:,.0f} target tokens; {size}"
-        rows.append(["noise scale", size])
+        sentences = values["batch_sentences"]
+        unit = f"target tokens; an update has {values['batch_tokens']:,}"
+        if sentences is not None:
+            unit = f"sentences; an update has about {sentences:,.0f}"
+        rows.append(["noise scale", f"about {values['noise_scale']:,.0f} {unit}"])
     return rows
+
+
+def _batch_sentences(run: Run, config: Config) -> float | None:
+    """Return the mean number of sentences of an update; None if its loss is a mean of tokens."""
+    train = run.info.get("train")  # not in imported runs
+    if config.training.normalise == "token" or not train:
+        return None
+    return float(config.training.batch_tokens * train["pairs"] / train["tokens"]["target"])
 
 
 def sparkline(values: Sequence[float], width: int = CURVE_WIDTH) -> str:

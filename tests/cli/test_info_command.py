@@ -135,6 +135,15 @@ def test_curves_and_the_noise_scale_are_shown(run: Run, jtrans: Jtrans) -> None:
     assert "about 12,346 target tokens; an update has 60" in noise_scale
 
 
+def test_the_noise_scale_of_a_loss_by_sentences_counts_sentences(run: Run, jtrans: Jtrans) -> None:
+    config = run.config(system_configs())
+    training = config.training.model_copy(update={"normalise": "sentence"})
+    run.update_config(config.model_copy(update={"training": training}))
+    run.update_info(train={"pairs": 40, "tokens": {"source": 250, "target": 200}})
+    run.log({"event": "train", "update": 6, "noise_scale": 90.0})
+    assert "about 90 sentences; an update has about 12" in jtrans("info", run.folder).out
+
+
 @given(values=st.lists(st.floats(), max_size=60), width=st.integers(1, 20))
 def test_a_sparkline_fits_and_has_the_highest_block_for_the_highest_value(
     values: list[float], width: int

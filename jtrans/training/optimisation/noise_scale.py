@@ -98,7 +98,7 @@ class NoiseScale:
                 self.averages[place] = DECAY * self.averages[place] + (1.0 - DECAY) * value
 
     def estimate(self) -> float | None:
-        """Return B_simple in tokens; None before it is measured, or where noise hides G."""
+        """Return B_simple in tokens, or sentences; None if not measured, or noise hides G."""
         self.read()
         noise, signal = self.averages
         return noise / signal if noise > 0.0 and signal > 0.0 else None
