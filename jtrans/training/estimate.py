@@ -66,7 +66,7 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
     accumulator.on_split = lambda sentences, _: splits.append(sentences)  # not logged
     trainer.plan.largest = largest_size(trainer, config)
     trainer.model.train()
-    epoch = trainer.plan.epoch(0)
+    epoch = trainer.plan_epoch()
     micro_batches = [micro_batch for update in epoch for micro_batch in update]
     costs = [_cost(trainer, micro_batch) for micro_batch in micro_batches]
     ranked = [micro_batches[index] for index in np.argsort(costs, kind="stable")]

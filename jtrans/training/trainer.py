@@ -253,7 +253,7 @@ class Trainer:
         """Do the next update of the current epoch."""
         state = self.state
         if not self.updates:
-            self._begin_epoch()
+            self.updates = self.plan_epoch()
         micro_batches = self.updates[state.position]
         tokens = self.plan.tokens(micro_batches)
         losses = self.accumulate(micro_batches)  # [2 + kinds of labels]
@@ -278,7 +278,8 @@ class Trainer:
             self.metrics.log_updates(rate, self.noise.estimate())
         self.events.update(self.metrics.advance(self.stopping, updates_per_epoch))
 
-    def _begin_epoch(self) -> None:
+    def plan_epoch(self) -> list[list[MicroBatch]]:
+        """Return the updates of the current epoch; with BPE-dropout, first draw its pieces."""
         if self.bpe_dropout is not None:
             self.pairs = self.bpe_dropout.epoch(self.state.epoch)
             is_joint = self.model.is_joint
@@ -286,7 +287,7 @@ class Trainer:
             self.plan = UpdatePlan(self.pairs, self.training, is_joint=is_joint, largest=largest)
             self.gradient.plan = self.plan
         updates = self.plan.epoch(self.state.epoch)
-        self.updates = without(updates, self.state.trouble.left_out)
+        return without(updates, self.state.trouble.left_out)
 
     def _read(self, later: int = 0) -> None:
         """Read the losses of all updates but the last `later` ones, and explain those skipped.

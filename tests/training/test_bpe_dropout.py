@@ -19,6 +19,7 @@ from jtrans.models.zoo import system_configs
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.runs import Run
+from jtrans.training.estimate import estimate
 from jtrans.training.events import TrainingEvents
 from jtrans.training.session import train
 from jtrans.training.setup.build import make_trainer
@@ -72,6 +73,17 @@ def test_every_epoch_is_planned_for_its_own_lengths(
         seen.append(trainer.pairs.target.flat[0].size)
     plain = letters.pairs("train").target.flat[0].size
     assert len({*seen, plain}) == 3 and min(seen) > plain
+
+
+def test_an_estimate_counts_the_pieces_of_an_epoch(
+    letters: PreparedCorpus, make_config: Any
+) -> None:
+    config = make_config(bpe_dropout=0.5, batch_tokens=100)
+    trainer, _ = make_trainer(Run(letters.folder), config, letters)
+    updates = trainer.plan_epoch()
+    cost = estimate(config, data=letters.folder)
+    assert (cost.tokens, cost.updates) == (trainer.pairs.target.flat[0].size, len(updates))
+    assert cost.tokens > letters.pairs("train").target.flat[0].size
 
 
 def test_a_corpus_without_bpe_is_refused(
