@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +242,29 @@ def test_a_key_under_both_names_is_refused(write: Any) -> None:
         load(DEMO, **both)
     with pytest.raises(ConfigError, match="is the old name of"):
         load_recipe({"model": {"system": "transformer"}}, both)
+
+
+@pytest.mark.parametrize(
+    ("setting", "key", "default"),
+    [
+        ("max_epochs = 3", "max_epochs", None),
+        ("stop = { patience = 3 }", "stop", None),
+        ('schedule = { name = "plateau", factor = 0.3 }', "schedule.factor", 0.1),
+    ],
+)
+def test_none_removes_a_setting_that_has_no_value_by_default(
+    setting: str, key: str, default: float | None, write: Any
+) -> None:
+    path = write(f'[model]\nsystem = "reformer-fast"\n[training]\nmax_updates = 9\n{setting}\n')
+    training = load(path, f"training.{key}=none").training
+    assert attrgetter(key)(load(path).training) != default
+    assert attrgetter(key)(training) == default
+
+
+def test_none_is_refused_where_a_value_is_needed_and_a_value_where_it_is_one() -> None:
+    assert "(got 'none')" in error_of(DEMO, "training.seed=none").message
+    assert "(got 'none')" in error_of(DEMO, "training.schedule.warmup=none").message
+    assert load(DEMO, "training.recompute=none").training.recompute == "none"
 
 
 # Mistakes

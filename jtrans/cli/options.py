@@ -100,7 +100,7 @@ SEARCH_PRECISION = option(
     default="auto",
 )
 JSON = flag("--json", "Print one JSON object on stdout.")
-SETTINGS = option("Change a setting; may repeat.", "KEY=VALUE", names=["--set"])
+SETTINGS = option("Change a setting (none: no limit); may repeat.", "KEY=VALUE", names=["--set"])
 DEVICE = device_option(MACHINE)
 VALID = option("Validation files.", "PREFIX")
 LANGUAGES = option("Such as de-en.", "SOURCE-TARGET")

@@ -28,9 +28,17 @@ class SettingError(ValueError):
 
 
 class ConfigSection(BaseModel):
-    """A section of the configuration: frozen, and unknown keys are refused."""
+    """A section of the configuration: frozen, and unknown keys are refused.
+
+    The text ``none`` for a key whose field defaults to None is the same as leaving the key out.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out(cls, values: Any) -> Any:
+        return _without_none(cls, values) if isinstance(values, Mapping) else values
 
     @field_validator("*", mode="wrap")
     @classmethod
@@ -57,7 +65,7 @@ class NamedSection(ConfigSection):
         if not isinstance(values, Mapping):
             return values
         name = values.get("name", cls.model_fields["name"].default)
-        return {**cls.OWN.get(str(name), {}), **values}
+        return {**cls.OWN.get(str(name), {}), **_without_none(cls, values)}
 
     @model_validator(mode="after")
     def _check_keys(self) -> Self:
@@ -71,3 +79,8 @@ class NamedSection(ConfigSection):
                     f"--set 'training.{section}={{name = \"{self.name}\"}}' has no other settings",
                 )
         return self
+
+
+def _without_none(section: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
+    optional = {key for key, field in section.model_fields.items() if field.default is None}
+    return {key: value for key, value in values.items() if key not in optional or value != "none"}
