@@ -136,7 +136,7 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
     if values["dropped"]:
         rows.append(["dropped", f"{how_many(values['dropped'], 'update')} of abnormal gradients"])
     if skips := values["skips"]:
-        left_out = sum(len(each.get("sentences", ())) for each in skips if each.get("left_out"))
+        left_out = sum(_number(each, "named") for each in skips if each.get("left_out"))
         rows.append(["skipped", skipped_text(len(skips), left_out)])
     if values["returns"]:
         last = values["returns"][-1]

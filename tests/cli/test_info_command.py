@@ -98,6 +98,13 @@ def test_checkpoints_that_are_being_written_are_not_listed(run: Run, jtrans: Jtr
     assert line.endswith(", middle") and ".tmp" not in line
 
 
+def test_all_sentences_that_are_left_out_are_counted(run: Run, jtrans: Jtrans) -> None:
+    shown = {"sentences": list(range(100)), "named": 250}  # an event shows at most a hundred
+    for update, is_left_out in ((3, True), (5, False)):
+        run.log({"event": "skip", "update": update, "left_out": is_left_out, **shown})
+    assert "250 sentences left out as the cause" in jtrans("info", run.folder).out
+
+
 @pytest.mark.parametrize("is_set_anew", [False, True])
 def test_the_learning_rate_after_a_return_is_told_until_it_is_set_anew(
     run: Run, jtrans: Jtrans, is_set_anew: bool
