@@ -27,7 +27,7 @@ from jtrans.cli.options import (
 from jtrans.errors import how_many, usage_error
 
 if TYPE_CHECKING:
-    from jtrans.config import Config, SystemConfig, TrainingConfig
+    from jtrans.config import Config, TrainingConfig
     from jtrans.training.events import Result
 
 START = "Start and end"
@@ -116,7 +116,7 @@ def train(
                 "--dry-run measures one process",
                 "leave out --processes, --gpus and --shard-model",
             )
-        _note_unused(recipe, config.model)
+        _note_unused(recipe, config)
         _estimate(config, data, device, as_json=as_json)
         return
     if shard_model and place is None and count in (None, 1):
@@ -130,7 +130,7 @@ def train(
         raise typer.Exit(ranks.launch(count, max_restarts=max_restarts))
     is_first = place is None or place.rank == 0
     if is_first:
-        _note_unused(recipe, config.model)
+        _note_unused(recipe, config)
     results = []
     for folder, seeded in trainings.items():
         result, exit_code = train_with_table(
@@ -156,23 +156,28 @@ def train(
         raise typer.Exit(exit_code)
 
 
-def _note_unused(recipe: str, model: SystemConfig) -> None:
-    """Name the settings that have no effect in a model, but another value than usual.
+def _note_unused(recipe: str, config: Config) -> None:
+    """Name the settings that have no effect, but another value than usual.
 
     That is their default, or the value of a recipe of jtrans: some of these share their settings.
     """
     from jtrans.config import load_config, recipe_names
     from jtrans.models.zoo import system_configs
 
-    usual = load_config(recipe, system_configs()).model if recipe in recipe_names() else None
-    values, unused = model.model_dump(mode="json"), model.unused()
+    usual = load_config(recipe, system_configs()) if recipe in recipe_names() else None
+    model, schedule = config.model, config.training.schedule
+    values = model.model_dump(mode="json")
     changed = [
         f"model.{name} = {json.dumps(values[name])}"
         for name, field in type(model).model_fields.items()
-        if name in unused and getattr(model, name) != getattr(usual, name, field.default)
+        if name in model.unused()
+        and getattr(model, name) != getattr(usual and usual.model, name, field.default)
     ]
+    usual_ones = type(schedule)().warmup, usual and usual.training.schedule.warmup
+    if schedule.name in ("constant", "plateau") and schedule.warmup not in usual_ones:
+        changed.append(f"training.schedule.warmup = {schedule.warmup}")
     if changed:
-        console.talk(f"without effect in this model: {', '.join(changed)}")
+        console.talk(f"no effect: {', '.join(changed)}")
 
 
 def _for_seeds(config: Config, run: Path, seeds: str, seed: int | None) -> dict[Path, Config]:

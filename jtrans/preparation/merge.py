@@ -235,8 +235,8 @@ def _choose(corpora: Sequence[PreparedCorpus]) -> tuple[list[MergedPart], int]:
     pairs = [corpus.pairs("train") for corpus in corpora]
     uncompared = 0
     if corpora[0].info["options"]["deduplicate"]:
-        found = [_keys(train, number) for number, train in enumerate(pairs)]
-        keys, uncompared = np.concatenate([k for k, _ in found]), sum(count for _, count in found)
+        of_parts, counts = zip(*map(_keys, pairs, range(len(pairs))), strict=True)
+        keys, uncompared = np.concatenate(of_parts), sum(counts)
         reasons = np.zeros(len(keys), np.uint8)
         mask, _ = decide(reasons, keys, rules=Rules(deduplicate=True))
     else:

@@ -221,9 +221,12 @@ def test_changed_settings_without_effect_are_named_once(
     model = 'system="transformer-pp"', "pos_tags=0", "ner_tags=0", "convolution=false"
     unused = "kernels=[5]", 'plain_attention="self"', "pos_weight=0.1"
     options = [part for each in (*model, *unused) for part in ("--set", f"model.{each}")]
+    schedule = '{ name = "constant", warmup = 3 }'
+    options += ["--set", f"training.schedule={schedule}"]
     done = jtrans("train", "tiny.toml", "--data", "data", *way, *options)
     assert done.code == 0, done.err
-    note = 'without effect in this model: model.kernels = [5], model.plain_attention = "self"'
+    note = 'no effect: model.kernels = [5], model.plain_attention = "self", '
+    note += "training.schedule.warmup = 3"
     assert [line for line in done.err.splitlines() if "effect" in line] == [note]
 
 
