@@ -262,9 +262,9 @@ def test_a_wrong_option_shows_the_value_that_was_given(given: list[str], jtrans:
 
 
 def test_all_values_of_a_wrong_option_are_shown(jtrans: Jtrans) -> None:
-    code, _, err = jtrans("scale", "--from-losses", "1.6", "1.5", "--layers", "5")
+    code, _, err = jtrans("scale", "--from-losses", "1.6", "x", "1.5", "--layers", "5")
     assert code == 2
-    assert "(got '1.6 1.5 --layers')" in err
+    assert "(got '1.6 x 1.5')" in err
 
 
 def test_a_corpus_of_the_catalogue_that_is_missing_gets_its_own_command(jtrans: Jtrans) -> None:
