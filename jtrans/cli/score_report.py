@@ -147,10 +147,8 @@ class ScoreReport:
             yield "one run of each system: nothing is known of other seeds"
         if MULTI_BLEU in evaluation.metrics:
             number = f", {evaluation.references} references" if evaluation.references > 1 else ""
-            yield (
-                f"multi-bleu: tokenised BLEU on each system's own words{number}; "
-                "only for comparison with papers"
-            )
+            words = "each system's own words" if self.details else "what white space separates"
+            yield f"multi-bleu: tokenised BLEU on {words}{number}; only for comparison with papers"
         yield from evaluation.signatures
 
     @property
