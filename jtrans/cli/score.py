@@ -204,16 +204,16 @@ def _score_files(options: ScoreOptions) -> ScoreReport:
     references, hypotheses = texts[: len(ref)], texts[-len(hyp) :]
     language = None if options.languages is None else split_languages(options.languages)[1]
     target = find_target(language, [*ref, *hyp], [*references, *hypotheses])
-    warnings: list[str | None] = []
     if not options.as_is:
-        warnings += [check_plain_text(*text) for text in zip(ref, references, strict=True)]
+        checked = [check_plain_text(*text) for text in zip(ref, references, strict=True)]
         for name, lines in zip(hyp, hypotheses, strict=True):
-            warnings.append(check_plain_text(name, lines, references))
+            checked.append(check_plain_text(name, lines, references))
+        for warning in filter(None, checked):
+            console.warn(warning)
+    doubt = None
     if MULTI_BLEU in metrics:
         by_name = dict(zip([*ref, *hyp], [*references, *hypotheses], strict=True))
-        warnings.append(unsegmented_warning(target.language, by_name))
-    for warning in filter(None, warnings):
-        console.warn(warning)
+        doubt = unsegmented_warning(target.language, by_name)
     names = distinct_names([Path(name).name for name in hyp], [Path(name) for name in hyp])
     words = [_split(lines) for lines in references]
     outputs = [
@@ -228,7 +228,7 @@ def _score_files(options: ScoreOptions) -> ScoreReport:
         lowercase=bool(options.lowercase),
     )
     console.talk(f"The {target.describe()}")
-    return ScoreReport(evaluation, target)
+    return ScoreReport(evaluation, target, other_warnings=[doubt] if doubt else [])
 
 
 def _split(lines: Sequence[str]) -> list[list[str]]:

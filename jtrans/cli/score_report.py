@@ -56,7 +56,7 @@ class ScoreReport:
     details: Sequence[Mapping[str, Any]] = ()
     bands: Sequence[Band] = ()  # expected scores
     unchecked: Sequence[str] = ()  # why scores were not compared with the expected ones
-    tag_warnings: Sequence[str] = ()
+    other_warnings: Sequence[str] = ()
     # whether a group has the checkpoints of one run's window, not several seeds
     is_window: bool = False
 
@@ -64,7 +64,7 @@ class ScoreReport:
     def warnings(self) -> list[str]:
         """The warnings about scores that may mislead."""
         doubts = [self.target.warning] if self.target.warning else []
-        return [*doubts, *self.evaluation.warnings, *self.tag_warnings]
+        return [*doubts, *self.evaluation.warnings, *self.other_warnings]
 
     def to_json(self) -> dict[str, Any]:
         """Return the object of --json."""

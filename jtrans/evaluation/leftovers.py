@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jtrans.errors import CorpusError
-from jtrans.text.language import is_spaced
+from jtrans.text.segment import has_spaces
 
 MANY_LINES, MANY_SHARE = 3, 0.01  # lines with marks, or their share, that cannot be an accident
 LONG_WORD = 8  # characters: words of languages without spaces are shorter on average
@@ -110,11 +110,11 @@ def unsegmented_warning(language: str, texts: Mapping[str, Sequence[str]]) -> st
         for name, lines in texts.items()
         if sum(map(len, lines)) > LONG_WORD * sum(len(line.split()) for line in lines)
     ]
-    if not raw or is_spaced(language):
+    if not raw or has_spaces(language):
         return None
     return (
-        f"multi-bleu splits files at white space, of which {', '.join(raw)} "
-        f"ha{'s' if len(raw) == 1 else 've'} little: segment the text into words first"
+        f"multi-bleu splits files at white space, and {' and '.join(raw)} "
+        f"ha{'s' if len(raw) == 1 else 've'} little of it: segment the text into words first"
     )
 
 

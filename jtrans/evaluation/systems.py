@@ -57,13 +57,15 @@ class SystemScores:
         """Return the score in a metric of `TITLES`.
 
         Raises:
-            ConfigError: it was not computed.
+            ConfigError: it is unknown, or was not computed.
         """
         if metric == MULTI_BLEU and self.multi_bleu is not None:
             return self.multi_bleu.score
+        check_metrics([metric])
         if metric not in self.scores:
+            computed = [*self.scores, *([MULTI_BLEU] if self.multi_bleu else [])]
             raise usage_error(
-                f"no score in {metric!r} was computed", f"metrics={[*self.scores, metric]!r}"
+                f"no score in {metric!r} was computed", f"metrics={[*computed, metric]!r}"
             )
         return self.scores[metric].value
 

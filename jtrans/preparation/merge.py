@@ -202,7 +202,7 @@ def _merge(
         seal(temporary, {**info, "provenance": provenance})
     counts = [f"{reason} {count:,}" for reason, count in cleaning["dropped"].items()]
     if uncompared:
-        counts.append(f"not compared, with unknown words {uncompared:,}")
+        counts.append(f"kept without comparison, for unknown words {uncompared:,}")
     progress.say("Cleaning", " · ".join([f"kept {train.pairs:,}", *counts]))
     for label, text in describe({"train": train}, None, corpora[0].languages).items():
         progress.say(label, text)

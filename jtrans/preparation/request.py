@@ -63,9 +63,13 @@ class Preparation:
     step: Callable[[str], None] = lambda _name: None
 
 
+# Counts changes of what options mean: work that began before one is not continued.
+RULES = 2
+
+
 def request_key(record: Mapping[str, Any]) -> str:
     """Return a digest of all that determines a result, as the key of a work folder."""
-    return text_digest(json.dumps([FORMAT, __version__, record], sort_keys=True))
+    return text_digest(json.dumps([FORMAT, RULES, __version__, record], sort_keys=True))
 
 
 def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) -> Request:

@@ -98,11 +98,6 @@ def base_language(language: str) -> str:
     return langcodes.standardize_tag(tag.language, macro=True).split("-")[0]
 
 
-def is_spaced(language: str) -> bool:
-    """Return whether a language is written with spaces between words."""
-    return base_language(language) not in ("zh", "ja", "th", "lo", "km", "my")
-
-
 def language_script(language: str) -> str | None:
     """Return the script a language is usually written in, or that its tag names ("sr-Latn").
 

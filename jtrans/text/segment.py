@@ -265,11 +265,16 @@ IGNORED_BY = {
     "truecase": ("character",),
     "strip_invisible": ("whitespace",),
     "narrow": ("whitespace",),
-    "protect": ("moses-escaped", "character", "whitespace"),
+    "protect": ("character", "whitespace"),
 }
 _BY_SCRIPT: dict[str, str] = {"Han": "jieba"} | dict.fromkeys(
     ["Japanese", *re.findall(r"\\p\{(\w+)\}", UNSPACED)], "unspaced"
 )
+
+
+def has_spaces(language: str) -> bool:
+    """Return whether a language is written with spaces between words."""
+    return (language_script(language) or "") not in _BY_SCRIPT
 
 
 def resolve_segmenter(name: str, language: str) -> str:

@@ -254,9 +254,9 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str]] = {
         lambda f: None, ["--segment", "whitespace", "--narrow"],
         "--narrow has no effect on text segmented by whitespace"),
     "useless protect": (
-        lambda f: None, ["--source-segment", "moses-escaped", "--target-segment", "character",
+        lambda f: None, ["--source-segment", "whitespace", "--target-segment", "character",
                          "--protect"],
-        "--protect has no effect on text segmented by moses-escaped and character"),
+        "--protect has no effect on text segmented by whitespace and character"),
     "useless truecase": (
         lambda f: None, ["--segment", "character", "--truecase"],
         "--truecase has no effect on text segmented by character"),

@@ -88,7 +88,7 @@ def test_pairs_with_unknown_words_are_not_compared_but_counted(tmp_path: Path) -
     parts = [tmp_path / name for name in ("one", "two", "three")]
     merge_prepared(parts, tmp_path / "all", progress=listener)
     assert "duplicate 2" in listener.lines["Cleaning"]
-    assert listener.lines["Cleaning"].endswith(" · not compared, with unknown words 2")
+    assert listener.lines["Cleaning"].endswith(" · kept without comparison, for unknown words 2")
 
 
 def test_a_pipeline_that_is_taken_is_the_very_same(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from jtrans.analysis.study.study import Study, Subject
 from jtrans.decoding.options import SearchOptions
 from jtrans.errors import CorpusError
 from jtrans.models.zoo import system_configs
+from jtrans.nn.device import resolve_device, resolve_precision
 from jtrans.progress import Progress
 from jtrans.runs import Run
 
@@ -196,7 +197,9 @@ def _decoding(member: Member) -> str:
         for name, value in asdict(member.decoding.search_options(member.run)).items()
         if name in ("beam", "length_penalty") or value != usual[name]
     ]
-    return ", ".join([*options, f"precision {member.decoding.precision}"])
+    device = resolve_device(member.decoding.device)
+    precision = resolve_precision(device, member.decoding.precision)
+    return ", ".join([*options, f"precision {precision}"])
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

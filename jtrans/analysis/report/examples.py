@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from jtrans.analysis.figures.compare import sentence_scores
 from jtrans.analysis.output.labels import shorten
 from jtrans.analysis.study.study import Study
-from jtrans.text.language import is_spaced
+from jtrans.text.segment import has_spaces
 
 EACH_WAY, RANDOM = 3, 5
 MOST_WORDS = 40  # a longer source is hard to read on a page
@@ -51,6 +51,11 @@ class ExampleSentence:
     translations: list[ExampleTranslation]
 
 
+def are_all_long(study: Study) -> bool:
+    """Return whether no source is short enough to be read on a page with ease."""
+    return all(len(words) > MOST_WORDS for words in study.source_words if words)
+
+
 def choose_examples(study: Study) -> tuple[list[ExampleSentence], list[ExampleSentence]]:
     """Return the sentences where systems differ most, and random ones, without repetition.
 
@@ -62,7 +67,7 @@ def choose_examples(study: Study) -> tuple[list[ExampleSentence], list[ExampleSe
     lengths = list(map(len, study.source_words))
     by_length = sorted(filter(lengths.__getitem__, range(len(study))), key=lengths.__getitem__)
     short = [line for line in by_length if lengths[line] <= MOST_WORDS]
-    possible = sorted(short or by_length[: 2 * EACH_WAY + RANDOM])
+    possible = sorted(short or by_length[: 2 * EACH_WAY + RANDOM])  # see `are_all_long`
     seen: set[str] = set()
     different: list[int] = []
     for sign in (1, -1) if len(scores) > 1 else ():
@@ -107,9 +112,9 @@ def _example(study: Study, line: int, scores: Sequence[Sequence[float]]) -> Exam
 
 def _nearest(study: Study, text: str, references: Sequence[str]) -> list[TranslationPart]:
     """Compare a translation with the most similar reference."""
-    has_spaces = is_spaced(study.target_language)
+    is_spaced = has_spaces(study.target_language)
     compared = [
-        compare_texts(text, reference, is_spaced=has_spaces, lowercase=study.lowercase)
+        compare_texts(text, reference, is_spaced=is_spaced, lowercase=study.lowercase)
         for reference in references
     ]
     return max(compared, key=lambda parts: sum(len(part.text) for part in parts if part.is_shared))

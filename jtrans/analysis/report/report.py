@@ -16,7 +16,7 @@ from jtrans.analysis.output.files import is_written, write_results
 from jtrans.analysis.output.labels import LONG_TEXT, TAIL
 from jtrans.analysis.output.weight_maps import weights_svg
 from jtrans.analysis.report.content import ReportData, gather
-from jtrans.analysis.report.examples import TranslationPart, between
+from jtrans.analysis.report.examples import TranslationPart, are_all_long, between
 from jtrans.analysis.report.explorer import explorer
 from jtrans.analysis.report.page_tables import NameMarker, page_table
 from jtrans.analysis.report.pages import render
@@ -25,7 +25,7 @@ from jtrans.evaluation.scores import interval_text
 from jtrans.evaluation.systems import TITLES
 from jtrans.files import write_text
 from jtrans.progress import Progress
-from jtrans.text.language import is_spaced
+from jtrans.text.segment import has_spaces
 
 PAGE = "report.html"
 MOST_HIDDEN = 4_000  # letters of a long text that are on the page, folded
@@ -83,7 +83,8 @@ def page(data: ReportData) -> str:
         interval_text=interval_text,
         verdicts=verdicts(data),
         between=between,
-        spaced=is_spaced(languages[1]),
+        are_long=are_all_long(data.study),
+        spaced=has_spaces(languages[1]),
         plain=partial(TranslationPart, is_shared=True),
         limits={"shown": LONG_TEXT, "tail": TAIL, "hidden": MOST_HIDDEN},
         curves=_curves(data),

@@ -21,7 +21,7 @@ from jtrans.text.language import split_languages
 from jtrans.text.pipeline import TextSide
 
 LINES_BETWEEN_REPORTS = 10_000
-CHECKED = 1000  # lines of a training text that are searched for subword pieces
+CHECKED = 1000  # lines of a training text that are searched for pieces and escaped characters
 
 
 def load_file_study(

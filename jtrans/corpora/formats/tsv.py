@@ -69,15 +69,13 @@ def read_tsv(
 
 def _named_columns(cells: Sequence[str], languages: tuple[str, str]) -> tuple[int, int] | None:
     """Return the columns of source and target, if the cells of a line name them."""
-    for names in (languages, ("source", "target"), ("src", "tgt")):
-        source, target = (_named_column(cells, name) for name in names)
-        if source is not None and target is not None and source != target:
-            return source, target
-    return None
+    source = _columns_named(cells, languages[0], "source", "src")
+    target = _columns_named(cells, languages[1], "target", "tgt")
+    return next(((s, t) for s in source for t in target if s != t), None)
 
 
-def _named_column(cells: Sequence[str], name: str) -> int | None:
-    """Return the column whose cell is a name, or else another tag of the same language."""
-    exact = [i for i, cell in enumerate(cells) if cell.lower() == name.lower()]
-    near = (i for i, c in enumerate(cells) if _TAG.fullmatch(c) and fits_language(name, c))
-    return next(iter([*exact, *near]), None)
+def _columns_named(cells: Sequence[str], language: str, *words: str) -> list[int]:
+    """Return the columns with the name of a side: its language, a word, or a similar tag."""
+    exact = [i for i, cell in enumerate(cells) if cell.lower() in (language.lower(), *words)]
+    near = (i for i, c in enumerate(cells) if _TAG.fullmatch(c) and fits_language(language, c))
+    return [*exact, *near]

@@ -38,7 +38,7 @@ def test_tsv_columns_are_source_and_target(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "heading", ["id en de", "ID EN DE", "id en-US de_DE", "id target source", "id TGT SRC"]
+    "heading", ["id en de", "ID EN DE", "id en-US de_DE", "id target source", "id TGT source"]
 )
 def test_a_tsv_heading_says_which_columns_are_which(tmp_path: Path, heading: str) -> None:
     path = write(tmp_path / "a.tsv", "\t".join(heading.split()) + "\n7\tYes.\tJa.\n")
@@ -48,6 +48,8 @@ def test_a_tsv_heading_says_which_columns_are_which(tmp_path: Path, heading: str
 def test_two_varieties_of_a_language_have_columns_of_their_own(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "pt\tpt-br\nSim.\tÉ.\n")
     assert pairs(read_tsv(path, ("pt-BR", "pt"))) == [("É.", "Sim.")]
+    path = write(tmp_path / "b.tsv", "zh-TW\tzh-CN\n軟體\t软件\n")
+    assert pairs(read_tsv(path, ("zh", "zh-TW"))) == [("软件", "軟體")]
 
 
 @pytest.mark.parametrize("line", [("De-facto", "en-route"), ("de", "which"), ("Source", "goal")])
