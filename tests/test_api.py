@@ -124,6 +124,8 @@ def test_search_options_are_checked_by_name(model: jtrans.LoadedRun) -> None:
     with pytest.raises(DecodingError, match="nbest is not an option") as caught:
         model.translate(["hund"], nbest=3)
     assert caught.value.hint == "translate_nbest(sources, n)"
+    with pytest.raises(DecodingError, match="unknown search option n"):
+        model.translate(["hund"], n=3)
     sources = ["hund sieht katze"]
     assert model.translate(sources, max_length=2) == model.translate(sources, max_length="2")
 

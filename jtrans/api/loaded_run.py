@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,7 +50,7 @@ class LoadedRun:
         Raises:
             JtransError: options that cannot be used.
         """
-        return [best[0].text for best in self.translate_nbest(sources, 1, beam=beam, **search)]
+        return [best[0].text for best in self._search(sources, 1, beam, search)]
 
     def translate_nbest(
         self, sources: Iterable[str], n: int, *, beam: int | None = None, **search: Any
@@ -66,17 +66,7 @@ class LoadedRun:
         Raises:
             JtransError: options that cannot be used.
         """
-        lines = _listed("sources", sources)
-        usable = [option.name for option in fields(self.translator.options)]
-        usable.remove("nbest")
-        for name in search:
-            if name == "nbest":
-                raise option_error("nbest is not an option here", "translate_nbest(sources, n)")
-            if name not in usable:
-                raise option_error(f"unknown search option {name}", name_hint(name, usable))
-        chosen = dict(search) if beam is None else {**search, "beam": beam}
-        options = replace(self.translator.options, **chosen, nbest=n)
-        return self.translator.with_options(options).translate_nbest(lines)
+        return self._search(sources, n, beam, search)
 
     def score(
         self,
@@ -115,7 +105,7 @@ class LoadedRun:
             or not all(isinstance(each, Iterable) and not isinstance(each, str) for each in given)
         )
         sets = [_listed("references", lines) for lines in ([given] if is_one_set else given)]
-        best = [each[0] for each in self.translate_nbest(sources, 1, beam=beam, **search)]
+        best = [each[0] for each in self._search(sources, 1, beam, search)]
         output = SystemOutput(
             self.run.name,
             [translation.text for translation in best],
@@ -148,6 +138,21 @@ class LoadedRun:
             self.translator, self.run.name, source, target, None, ViewSelection(), Silent()
         )
         return pair.explanation
+
+    def _search(
+        self, sources: Iterable[str], n: int, beam: int | None, search: Mapping[str, Any]
+    ) -> list[list[Translation]]:
+        lines = _listed("sources", sources)
+        usable = [option.name for option in fields(self.translator.options)]
+        usable.remove("nbest")
+        for name in search:
+            if name == "nbest":
+                raise option_error("nbest is not an option here", "translate_nbest(sources, n)")
+            if name not in usable:
+                raise option_error(f"unknown search option {name}", name_hint(name, usable))
+        chosen = dict(search) if beam is None else {**search, "beam": beam}
+        options = replace(self.translator.options, **chosen, nbest=n)
+        return self.translator.with_options(options).translate_nbest(lines)
 
 
 def _listed(name: str, given: Any) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from jtrans.cli import console
 from jtrans.cli.options import DEVICE, JSON, argument, option
+from jtrans.cli.tables import print_table
 from jtrans.errors import usage_error
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def average(
         console.print_json(result | ({"validated": validated} if candidates else {}))
     elif candidates:
         rows = [[str(len(each.checkpoints)), f"{each.value:.3f}"] for each in candidates]
-        console.print_table(["averaged", str(choose).replace("-", " ")], rows, right=["averaged"])
+        print_table(["averaged", str(choose).replace("-", " ")], rows, right=["averaged"])
     instead = f", in place of the average of {', '.join(replaced)}" if replaced else ""
     console.talk(f"averaged {', '.join(names)} into {folder}{instead}")
     place = shlex.quote(str(opened.folder))

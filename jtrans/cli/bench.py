@@ -28,6 +28,7 @@ from jtrans.cli.options import (
     flag,
     option,
 )
+from jtrans.cli.tables import print_table
 from jtrans.errors import usage_error
 
 if TYPE_CHECKING:
@@ -291,7 +292,7 @@ def _show_training(recipe: str, measured: TrainMeasurement) -> None:
             if size is not None
         ),
     ]
-    console.print_table(["training", ""], rows)
+    print_table(["training", ""], rows)
 
 
 def _show_search(name: str, measured: DecodeMeasurement) -> None:
@@ -309,7 +310,7 @@ def _show_search(name: str, measured: DecodeMeasurement) -> None:
     ]
     columns = ["search", "sentences at a time", "sentences/s", "ms a step", "operations a step"]
     columns += ["of peak arithmetic", "MiB"]
-    console.print_table(columns, rows, right=columns[1:])
+    print_table(columns, rows, right=columns[1:])
     console.talk(
         f"{name}: {measured.system}, {measured.parameters:,} parameters, searched as "
         f"{measured.form} · {measured.device} · {measured.length} tokens a sentence · "
@@ -345,7 +346,7 @@ def _show(measured: PrepareMeasurement) -> None:
     cpu = sum(step.cpu_seconds for step in measured.steps)
     rows.append(["all", f"{measured.seconds:.1f}", f"{cpu:.1f}", ""])
     columns = ["step", "seconds", "cpu seconds", "share"]
-    console.print_table(columns, rows, right=columns[1:])
+    print_table(columns, rows, right=columns[1:])
     console.talk(
         f"{measured.pairs:,} pairs · {value['pairs_per_second']:,} pairs/s · "
         f"workers: {measured.workers} · peak memory at most {measured.peak_mib:,} MiB"

@@ -6,12 +6,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from types import UnionType
+from typing import TYPE_CHECKING, Union, get_args, get_origin
 
 import typer
 
 from jtrans.data import PREPARED
 from jtrans.errors import JtransError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 
 def _fitting(names: Iterable[str], incomplete: str) -> list[str]:
@@ -28,22 +33,30 @@ def choice(metavar: str | None) -> Callable[[str], list[str]] | None:
 
 def settings(incomplete: str) -> list[str]:
     """Complete the name of a setting; those of models are the ones of all systems."""
-    from jtrans.config import Config, ConfigSection
+    from jtrans.config import Config
     from jtrans.models.zoo import system_configs
 
-    sections: dict[str, list[type[ConfigSection]]] = {
-        name: [type(field.default)]
-        for name, field in Config.model_fields.items()
-        if isinstance(field.default, ConfigSection)
-    }
-    sections["model"] = [*system_configs().values()]
-    names = (
-        f"{section}.{name}"
-        for section, classes in sections.items()
-        for each in classes
-        for name in each.model_fields
-    )
+    names = [*_setting_names(Config, "")]
+    for each in system_configs().values():
+        names += _setting_names(each, "model.")
     return _fitting(names, incomplete)
+
+
+def _setting_names(section: type[BaseModel], prefix: str) -> Iterator[str]:
+    """Yield the names of all settings of a section and of the sections in it."""
+    from jtrans.config import ConfigSection
+
+    for name, field in section.model_fields.items():
+        kind = field.annotation
+        is_choice = get_origin(kind) in (Union, UnionType)
+        kinds = get_args(kind) if is_choice else (kind,)
+        inner = [
+            each for each in kinds if isinstance(each, type) and issubclass(each, ConfigSection)
+        ]
+        for each in inner:
+            yield from _setting_names(each, f"{prefix}{name}.")
+        if not inner:
+            yield f"{prefix}{name}"
 
 
 def runs(incomplete: str) -> list[str]:

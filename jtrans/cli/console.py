@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -214,68 +214,6 @@ def next_step(command: str) -> None:
 def print_json(value: Any) -> None:
     """Write the JSON object of `--json` to stdout."""
     print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
-
-
-def print_table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()
-) -> None:
-    """Write a table to stdout: Rich on a terminal, aligned plain columns elsewhere.
-
-    On a terminal too narrow for it, where Rich would drop columns, the table is plain as well.
-
-    Args:
-        columns: headings.
-        rows: cells as text.
-        right: the headings of right-aligned columns.
-    """
-    from rich.cells import cell_len  # a Chinese letter takes two columns
-
-    least = _least_widths(columns, rows, right)
-    if is_plain(sys.stdout) or sum(least) + 2 * (len(least) - 1) > rich_console().width:
-        cells = [list(columns), *[list(row) for row in rows]]
-        widths = [max(cell_len(row[i]) for row in cells) for i in range(len(columns))]
-        for row in cells:
-            padded = [
-                f"{cell:{'>' if name in right else '<'}{width - cell_len(cell) + len(cell)}}"
-                for cell, width, name in zip(row, widths, columns, strict=True)
-            ]
-            print("  ".join(padded).rstrip())
-        sys.stdout.flush()
-        return
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, width in zip(columns, least, strict=True):
-        side: Literal["left", "right"] = "right" if name in right else "left"
-        table.add_column(Text(name), justify=side, overflow="fold", min_width=width)
-    for line in rows:
-        table.add_row(*[Text(visible(cell)) for cell in line])
-    rich_console().print(table)
-
-
-NAME_WIDTH, WORD_WIDTH = 24, 12  # longer names and words may be folded
-
-
-def _least_widths(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str]
-) -> list[int]:
-    """Return the width of each column of `print_table` below which it cannot be read."""
-    from rich.cells import cell_len
-
-    widths = []
-    for place, name in enumerate(columns):
-        words = max(map(cell_len, name.split(" ")))
-        cells = [row[place] for row in rows]
-        if place == 0:  # names are meant to be copied
-            width = min(NAME_WIDTH, max(map(cell_len, cells), default=0))
-        elif name in right:
-            width = max(map(cell_len, cells), default=0)
-        else:
-            longest = (cell_len(word) for cell in cells for word in cell.split())
-            width = min(WORD_WIDTH, max(longest, default=0))
-        widths.append(max(words, width))
-    return widths
 
 
 _bars: set[RichProgress] = set()  # that are drawn

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jtrans.cli import completion, console
 from jtrans.cli.options import JSON, argument
 from jtrans.cli.prepare import as_options
+from jtrans.cli.tables import print_table
 from jtrans.data import PREPARED
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def corpora(
         if as_json:
             console.print_json(_as_json(entry))
             return
-        console.print_table(["corpus", entry.name], _details(entry))
+        print_table(["corpus", entry.name], _details(entry))
         place = " --from FOLDER" if entry.is_licensed else ""
         console.next_step(f"jtrans prepare {entry.name}{place}")
         return
@@ -45,7 +46,7 @@ def corpora(
         console.print_json({"corpora": [_as_json(entry) for entry in entries]})
         return
     columns = ["corpus", "sentences", "download", "here", "licence", "description"]
-    console.print_table(columns, [_row(entry) for entry in entries], right=columns[1:3])
+    print_table(columns, [_row(entry) for entry in entries], right=columns[1:3])
     one_way = [entry.name for entry in entries if not entry.both_ways]
     example = next(entry.name for entry in entries if entry.both_ways)
     console.talk(

@@ -20,6 +20,7 @@ from jtrans.cli.options import (
     option,
     split_option,
 )
+from jtrans.cli.tables import print_table
 from jtrans.errors import EXIT_CHECK_FAILED, usage_error
 
 if TYPE_CHECKING:
@@ -146,6 +147,6 @@ def _describe(export: Export) -> None:
 def _print(check: ExportCheck) -> None:
     from jtrans.decoding.comparison import COLUMNS
 
-    console.print_table(COLUMNS, check.comparison.rows(), right=COLUMNS[1:])
+    print_table(COLUMNS, check.comparison.rows(), right=COLUMNS[1:])
     difference = f"{check.difference:.1g}"
     print(f"log-probabilities in equal translations differ by at most {difference}")

@@ -12,6 +12,7 @@ from typing import Any
 from jtrans import __version__
 from jtrans.cli import console
 from jtrans.cli.options import JSON, argument
+from jtrans.cli.tables import print_table
 
 _PACKAGES = (
     "torch",
@@ -71,7 +72,7 @@ def info(
     if as_json:
         console.print_json(values)
         return
-    console.print_table(["about", "value"], _rows(values))
+    print_table(["about", "value"], _rows(values))
 
 
 def _rows(values: dict[str, Any]) -> list[list[str]]:

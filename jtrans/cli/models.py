@@ -7,6 +7,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from jtrans.cli import completion, console
 from jtrans.cli.options import JSON, argument
+from jtrans.cli.tables import print_table
 from jtrans.errors import ConfigError
 
 # Sizes are for the published setting if there is one (Li et al. 2020, table 1), and always
@@ -62,7 +63,7 @@ def _list(*, as_json: bool) -> None:
         ]
         for system in systems
     ]
-    console.print_table(columns, rows, right=["parameters", *headings])
+    print_table(columns, rows, right=["parameters", *headings])
     console.talk(f"Parameters of the {_CORPUS} recipe, otherwise of the default, {_WITH}")
     if speeds:
         console.talk(
@@ -88,10 +89,10 @@ def _show(system: dict[str, Any], options: list[dict[str, Any]], *, as_json: boo
         rows.append(["speed", f"training {training}, decoding {decoding} of the Transformer's"])
     if system["distribution"] != "jtrans":
         rows.append(["provided by", system["distribution"]])
-    console.print_table(["system", system["name"]], rows)
+    print_table(["system", system["name"]], rows)
     print()
     rows = [[f"model.{o['name']}", _shown(o["default"]), o["values"]] for o in options]
-    console.print_table(["option", "default", "values"], rows)
+    print_table(["option", "default", "values"], rows)
     console.next_step(f"jtrans recipes {system['recipe'] or ''}".strip())
 
 

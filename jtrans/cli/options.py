@@ -100,7 +100,9 @@ SEARCH_PRECISION = option(
     default="auto",
 )
 JSON = flag("--json", "Print one JSON object on stdout.")
-SETTINGS = option("Change a setting (none: no limit); may repeat.", "KEY=VALUE", names=["--set"])
+SETTINGS = option(
+    "Change a setting (none: as if not set); may repeat.", "KEY=VALUE", names=["--set"]
+)
 DEVICE = device_option(MACHINE)
 VALID = option("Validation files.", "PREFIX")
 LANGUAGES = option("Such as de-en.", "SOURCE-TARGET")

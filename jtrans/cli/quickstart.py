@@ -12,6 +12,7 @@ import typer
 
 from jtrans.cli import console
 from jtrans.cli.options import JSON, device_option, option
+from jtrans.cli.tables import print_table
 from jtrans.errors import ConfigError, InternalError, JtransError, how_many
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def _print_conditions(conditions: Sequence[Conditions]) -> None:
         ]
         for system in conditions
     ]
-    console.print_table(headings, rows, right=headings[1:5])
+    print_table(headings, rows, right=headings[1:5])
     print(
         "The models have the same size but not the same time. AER: error rate of the word "
         "alignments in a model's attention,\n0 is best; of its best layer, chosen on the same gold "

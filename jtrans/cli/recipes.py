@@ -10,6 +10,7 @@ from typing import Any
 
 from jtrans.cli import completion, console
 from jtrans.cli.options import JSON, argument, option
+from jtrans.cli.tables import print_table
 from jtrans.errors import ConfigError, usage_error
 
 _SECTION = re.compile(r"\[(\w+)\]\s*")
@@ -148,7 +149,7 @@ def _list(*, as_json: bool) -> None:
     rows = [[each["name"], each["description"], "; ".join(each["verified"])] for each in entries]
     columns = ["recipe", "description", "verified"]
     shown = slice(len(columns) if any(row[2] for row in rows) else 2)
-    console.print_table(columns[shown], [row[shown] for row in rows])
+    print_table(columns[shown], [row[shown] for row in rows])
     console.next_step("jtrans recipes demo/reformer-fast")
 
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jtrans.cli import console
+from jtrans.cli.tables import print_table
 from jtrans.errors import how_many
 
 if TYPE_CHECKING:
@@ -89,17 +89,17 @@ def run_values(run: Run) -> dict[str, Any]:
 
 def show_run(values: Mapping[str, Any]) -> None:
     """Print the values of `run_values`: a table of the run, and one of its validations."""
-    console.print_table(["run", values["run"]], _rows(values))
+    print_table(["run", values["run"]], _rows(values))
     if samples := [each for each in values["samples"] if isinstance(each, dict)]:
         print()
         lines = [[name, str(text)] for each in samples for name, text in each.items()]
-        console.print_table(["sample", "translations of the last validation"], lines)
+        print_table(["sample", "translations of the last validation"], lines)
     validations = values["validations"]
     shown = _spread(validations)
     if not shown:
         return
     print()
-    console.print_table(COLUMNS, [_validation_row(each) for each in shown], right=COLUMNS)
+    print_table(COLUMNS, [_validation_row(each) for each in shown], right=COLUMNS)
     if len(shown) < len(validations):
         print(f"{len(shown)} of {how_many(len(validations), 'validation')}; --json has all of them")
 

@@ -23,6 +23,7 @@ from jtrans.cli.options import (
     option,
     read_seeds,
 )
+from jtrans.cli.tables import print_table
 from jtrans.errors import ConfigError, usage_error
 
 if TYPE_CHECKING:
@@ -243,7 +244,7 @@ def _print_scaling(scaling: Scaling, layers: Mapping[str, int]) -> None:
         ["parameters of the layers", "1", f"{scaling.target:.3f}", f"{scaling.realised:.3f}", ""],
     ]
     head = ["", "base", "exact", "scaled", "change"]
-    console.print_table(head, rows, right=head[1:])
+    print_table(head, rows, right=head[1:])
     depth, wide = scaling.gradients.depth, scaling.gradients.width
     print(f"gradients {depth:.5g} of depth, {wide:.5g} of width; step size {scaling.step_size:.5g}")
 
@@ -299,7 +300,7 @@ def _show_plan(plan: ScalingPlan, device: str | None, *, as_json: bool) -> None:
     ]
     head = ["model", *layer_counts(plan.config), "F", "parameters", "memory", "an epoch"]
     head.append("to the first limit")
-    console.print_table(head, rows, right=head[1:])
+    print_table(head, rows, right=head[1:])
     console.talk(f"seeds: {', '.join(map(str, plan.seeds))}; nothing was trained or written")
 
 

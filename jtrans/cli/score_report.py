@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import console
+from jtrans.cli.tables import print_table
 from jtrans.errors import CorpusError
 from jtrans.evaluation.scores import interval_text
 from jtrans.evaluation.significance import LEGEND
@@ -108,7 +109,7 @@ class ScoreReport:
     def print(self) -> None:
         """Print the table, then its interpretation in sentences."""
         columns, rows = self._table()
-        console.print_table(columns, rows, right=RIGHT)
+        print_table(columns, rows, right=RIGHT)
         for sentence in self._sentences():
             print(sentence)
 

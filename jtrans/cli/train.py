@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ from jtrans.cli.options import (
     option,
     read_seeds,
 )
+from jtrans.cli.tables import print_table
 from jtrans.errors import how_many, usage_error
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def train(
                 "--dry-run measures one process",
                 "leave out --processes, --gpus and --shard-model",
             )
-        _note_unused(recipe, config)
+        _note_unused(set_ or (), config)
         _estimate(config, data, device, as_json=as_json)
         return
     if shard_model and place is None and count in (None, 1):
@@ -130,7 +130,7 @@ def train(
         raise typer.Exit(ranks.launch(count, max_restarts=max_restarts))
     is_first = place is None or place.rank == 0
     if is_first:
-        _note_unused(recipe, config)
+        _note_unused(set_ or (), config)
     results = []
     for folder, seeded in trainings.items():
         result, exit_code = train_with_table(
@@ -156,28 +156,14 @@ def train(
         raise typer.Exit(exit_code)
 
 
-def _note_unused(recipe: str, config: Config) -> None:
-    """Name the settings that have no effect, but another value than usual.
-
-    That is their default, or the value of a recipe of jtrans: some of these share their settings.
-    """
-    from jtrans.config import load_config, recipe_names
-    from jtrans.models.zoo import system_configs
-
-    usual = load_config(recipe, system_configs()) if recipe in recipe_names() else None
-    model, schedule = config.model, config.training.schedule
-    values = model.model_dump(mode="json")
-    changed = [
-        f"model.{name} = {json.dumps(values[name])}"
-        for name, field in type(model).model_fields.items()
-        if name in model.unused()
-        and getattr(model, name) != getattr(usual and usual.model, name, field.default)
-    ]
-    usual_ones = type(schedule)().warmup, usual and usual.training.schedule.warmup
-    if schedule.name in ("constant", "plateau") and schedule.warmup not in usual_ones:
-        changed.append(f"training.schedule.warmup = {schedule.warmup}")
-    if changed:
-        console.talk(f"no effect: {', '.join(changed)}")
+def _note_unused(overrides: Sequence[str], config: Config) -> None:
+    """Name the settings of --set that have no effect beside the others."""
+    unused = {f"model.{name}" for name in config.model.unused()}
+    if config.training.schedule.name in ("constant", "plateau"):
+        unused.add("training.schedule.warmup")
+    keys = dict.fromkeys(each.partition("=")[0].strip() for each in overrides)
+    if ignored := [key for key in keys if key in unused]:
+        console.talk(f"no effect: {', '.join(ignored)}")
 
 
 def _for_seeds(config: Config, run: Path, seeds: str, seed: int | None) -> dict[Path, Config]:
@@ -359,4 +345,4 @@ def _estimate(config: Config, data: Path, device: str | None, *, as_json: bool) 
         rows.append(("", "memory ran out: micro-batches were split in half"))
     if estimate.total_seconds is not None:
         rows.append(("", f"{duration(estimate.total_seconds)} until the first limit"))
-    console.print_table(("dry run", "nothing was written"), rows)
+    print_table(("dry run", "nothing was written"), rows)

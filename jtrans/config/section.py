@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -13,6 +13,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(gt=0)]
@@ -82,5 +83,18 @@ class NamedSection(ConfigSection):
 
 
 def _without_none(section: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
-    optional = {key for key, field in section.model_fields.items() if field.default is None}
-    return {key: value for key, value in values.items() if key not in optional or value != "none"}
+    return {
+        key: value
+        for key, value in values.items()
+        if value != "none" or not _may_lack(section.model_fields.get(key))
+    }
+
+
+def _may_lack(field: FieldInfo | None) -> bool:
+    """Return whether a field is None by default and takes no text, of which ``none`` would be."""
+    kinds = get_args(field.annotation) if field else ()
+    return field is not None and field.default is None and not any(map(_is_text, kinds))
+
+
+def _is_text(kind: Any) -> bool:
+    return kind is str or any(each is str or isinstance(each, str) for each in get_args(kind))

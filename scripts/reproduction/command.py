@@ -17,6 +17,7 @@ from typing import Any
 from jtrans.cli import console
 from jtrans.cli.main import show_error
 from jtrans.cli.options import read_seeds
+from jtrans.cli.tables import print_table
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import (
     EXIT_CHECK_FAILED,
@@ -230,7 +231,7 @@ def _show(experiment: Experiment, results: Sequence[RowResult], out: Path) -> No
     write_json(out / f"{experiment.name}.json", as_json(experiment, summaries))
     head, rows = table(experiment, summaries)
     print(experiment.title)
-    console.print_table(head, rows, right=head[1:])
+    print_table(head, rows, right=head[1:])
     for note in notes(experiment, summaries):
         print(note)
     for summary in summaries:

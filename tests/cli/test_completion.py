@@ -126,6 +126,8 @@ CASES: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "values that the help names": (("export", "base", "--to", ""), {"ctranslate2", "onnx"}),
     "a precision": (("translate", "base", "--precision", "f"), {"fp32"}),
     "settings": (("train", "x", "--set", "training.learning"), {"training.learning_rate"}),
+    "settings of sections": (("train", "x", "--set", "training.stop."), {
+        "training.stop.metric", "training.stop.patience"}),
     "settings of models": (("train", "x", "--set", "model.n_"), {"model.n_cascade"}),
     "nothing": (("translate", "nobody"), set()),
 }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from collections import Counter
 
 import pytest
 
@@ -12,6 +13,7 @@ from jtrans.analysis.figures.results import Table
 from jtrans.analysis.output.tables import numeric_columns
 from jtrans.cli import console
 from jtrans.cli.analyze.show import print_item
+from jtrans.cli.tables import print_table
 
 SENTENCES = Table(
     "compare-sentences",
@@ -59,20 +61,27 @@ def test_translations_are_left_aligned_in_plain_columns(capsys: pytest.CaptureFi
 
 
 def test_chinese_letters_take_two_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    console.print_table(["a", "b"], [["我们", "x"], ["e\u0301", "y"]])
+    print_table(["a", "b"], [["我们", "x"], ["e\u0301", "y"]])
     assert capsys.readouterr().out.splitlines() == ["a     b", "我们  x", "e\u0301     y"]
 
 
-@pytest.mark.parametrize("columns", [40, 70])
-def test_no_column_is_lost_on_a_narrow_terminal(
+@pytest.mark.parametrize("columns", [30, 40, 52, 57, 64, 70, 80, 160])
+def test_nothing_of_a_table_is_lost_on_a_narrow_terminal(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    row = ["grammar-de-en", "21,200", "built in", "CC BY-NC-ND 3.0", "Sentences of a grammar"]
+    rows = [
+        ["grammar-de-en", "1234567890", "built in", "CC BY-NC-ND 3.0", "Sentences of a grammar"],
+        ["multi30k-de-en", "21,200", "", "non-commercial", "Captions, encoder-decoder, 我们"],
+    ]
+    heading = ["corpus", "pairs", "here", "licence", "text"]
     with contextlib.redirect_stdout(terminal):
-        console.print_table(["corpus", "pairs", "here", "licence", "text"], [row], right=["pairs"])
+        print_table(heading, rows, right=["pairs"])
     shown = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue())
-    assert {"text", "21,200", "3.0", "grammar"} <= set(shown.split())
+    assert Counter("".join(shown.split())) == Counter(
+        "".join("".join(row) for row in [heading, *rows]).replace(" ", "")
+    )
+    assert {"1234567890", "21,200"} <= set(shown.split())
 
 
 def test_an_empty_no_color_switches_nothing_off(
@@ -86,5 +95,5 @@ def test_an_empty_no_color_switches_nothing_off(
 
 def test_brackets_in_a_name_are_no_markup(terminal: Terminal) -> None:
     with contextlib.redirect_stdout(terminal):
-        console.print_table(["[red]name", "n"], [["a", "1"]])
+        print_table(["[red]name", "n"], [["a", "1"]])
     assert "[red]name" in terminal.getvalue()

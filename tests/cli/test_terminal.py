@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from jtrans.cli.console import outlive_readers, print_table, rich_console
+from jtrans.cli.console import outlive_readers, rich_console
+from jtrans.cli.tables import print_table
 
 
 def test_lines_reach_the_terminal_and_are_dropped_after_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,8 +161,8 @@ def test_a_finished_run_says_so(workplace: Path, jtrans: Jtrans) -> None:
 def test_a_run_whose_schedule_is_over_continues_with_a_longer_one(
     schedule: str, hint: str, workplace: Path, jtrans: Jtrans
 ) -> None:
-    command = ("train", "tiny.toml", "--data", "data", "--run", "runs/over")
-    command += ("--set", f"training.schedule={{{schedule}}}")
+    command = ["train", "tiny.toml", "--data", "data", "--run", "runs/over"]
+    command += ["--set", f"training.schedule={{{schedule}}}"]
     first = json.loads(jtrans(*command, "--json").out)
     again = jtrans(*command)
     assert f"example --set training.{hint} (the learning rate rises again);" in again.err
@@ -221,12 +221,11 @@ def test_changed_settings_without_effect_are_named_once(
     model = 'system="transformer-pp"', "pos_tags=0", "ner_tags=0", "convolution=false"
     unused = "kernels=[5]", 'plain_attention="self"', "pos_weight=0.1"
     options = [part for each in (*model, *unused) for part in ("--set", f"model.{each}")]
-    schedule = '{ name = "constant", warmup = 3 }'
-    options += ["--set", f"training.schedule={schedule}"]
+    options += ["--set", "training.schedule.warmup=3", "--set", "training.schedule.name=constant"]
     done = jtrans("train", "tiny.toml", "--data", "data", *way, *options)
     assert done.code == 0, done.err
-    note = 'no effect: model.kernels = [5], model.plain_attention = "self", '
-    note += "training.schedule.warmup = 3"
+    names = "model.kernels, model.plain_attention, model.pos_weight, training.schedule.warmup"
+    note = f"no effect: {names}"
     assert [line for line in done.err.splitlines() if "effect" in line] == [note]
 
 

@@ -20,6 +20,7 @@ from jtrans.cli.options import (
     option_group,
     split_option,
 )
+from jtrans.cli.tables import print_table
 from jtrans.errors import ConfigError, CorpusError, usage_error
 
 if TYPE_CHECKING:
@@ -249,5 +250,5 @@ def _print(pair: ExplainedPair) -> None:
     for view in pair.shown:
         caption = view.matrices[-1].caption
         print(f"\n{view.title}" + (f" ({caption})" if caption else ""))
-        console.print_table([view.row_axis, f"attends to {view.column_axis}"], strongest(view))
+        print_table([view.row_axis, f"attends to {view.column_axis}"], strongest(view))
     print()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from jtrans.cli import console
 from jtrans.cli.analyze.options import OUTPUT, OutputOptions, StudyOptions
 from jtrans.cli.options import flag, grouped
+from jtrans.cli.tables import print_table
 
 if TYPE_CHECKING:
     from jtrans.analysis.report.content import ReportData
@@ -59,7 +60,7 @@ def _print(data: ReportData, page: Path) -> None:
     columns = ["system", *(TITLES[metric] for metric in metrics), "parameters"]
     if not data.study.with_model:
         columns, rows = columns[:-1], [row[:-1] for row in rows]
-    console.print_table(columns, rows, right=columns[1:])
+    print_table(columns, rows, right=columns[1:])
     for verdict in verdicts(data):
         print(verdict)
     for warning in data.warnings:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jtrans.cli import console
+from jtrans.cli.tables import print_table
 
 if TYPE_CHECKING:
     from jtrans.analysis.attention.layer_alignments import LayerAlignment
@@ -81,7 +82,7 @@ def print_item(item: Figure | Table, *, is_first: bool) -> None:
         return
     words = {name for name, is_number in zip(columns, numeric, strict=True) if not is_number}
     right = [name for name in columns[1:] if name not in words]
-    console.print_table(columns, [[_cut(cell) for cell in row] for row in rows], right=right)
+    print_table(columns, [[_cut(cell) for cell in row] for row in rows], right=right)
 
 
 def _print_records(
@@ -95,7 +96,7 @@ def _print_records(
             [name, _cut(cell, RECORD_LIMIT)] for name, cell, is_number in cells if not is_number
         ]
         print()
-        console.print_table([first, ", ".join(numbers)], texts)
+        print_table([first, ", ".join(numbers)], texts)
 
 
 def _cut(text: str, limit: int = CELL_LIMIT) -> str:

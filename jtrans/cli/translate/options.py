@@ -19,6 +19,7 @@ from jtrans.cli.options import (
     option,
     option_group,
 )
+from jtrans.cli.tables import print_table
 from jtrans.errors import EXIT_CHECK_FAILED, option_error, usage_error
 
 if TYPE_CHECKING:
@@ -309,7 +310,7 @@ class CheckOptions:
             *text,
             console.TerminalProgress(),
         )
-        console.print_table(COLUMNS, result.rows(), right=COLUMNS[1:])
+        print_table(COLUMNS, result.rows(), right=COLUMNS[1:])
         if not result.is_held:
             console.warn(
                 f"{choices.precision} loses {result.lost:.2f} BLEU on {CHECK_SPLIT}, "

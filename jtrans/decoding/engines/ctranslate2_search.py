@@ -20,7 +20,7 @@ import hashlib
 import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -39,7 +39,7 @@ from jtrans.text.vocabulary import EOS, PAD, SPARE
 NO_PENALTY = 1e-30
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class CTranslate2Search:
     """A loaded export that searches."""
 
@@ -78,26 +78,17 @@ class CTranslate2Search:
                 kind="decoding.engine",
             )
         load = functools.partial(
-            ctranslate2.Translator,
-            str(export.folder),
+            _load_translator,
+            export,
             kind,
             device_index=int(index or 0),
             compute_type=compute_type,
             intra_threads=threads,
         )
-        try:
-            translator = load()
-        except (RuntimeError, ValueError) as error:
-            raise CheckpointError(
-                f"CTranslate2 cannot load the export: {str(error).splitlines()[0]}",
-                where=str(export.folder),
-                hint="make it again with this version of CTranslate2: jtrans export",
-                kind="export.damaged",
-            ) from error
-        return cls(translator, export, load, batch_tokens)
+        return cls(load(), export, load, batch_tokens)
 
-    def seeded(self, seed: int, sources: Sequence[Ids]) -> CTranslate2Search:
-        """Return an engine to draw translations with, the same whatever was drawn before.
+    def reseed(self, seed: int, sources: Sequence[Ids]) -> None:
+        """Give samples the same random numbers, whatever was drawn before.
 
         CTranslate2 gives each thread its random numbers once, so the model is loaded again.
 
@@ -108,7 +99,8 @@ class CTranslate2Search:
         text = repr((seed, [list(map(int, source)) for source in sources]))
         key = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
         import_extra("ctranslate2", PROGRAM).set_random_seed(key)
-        return replace(self, translator=self.load_again())
+        self.translator.unload_model()  # there may not be memory for two
+        self.translator = self.load_again()
 
     @property
     def longest(self) -> int | None:
@@ -218,6 +210,24 @@ class CTranslate2Search:
     @cached_property
     def _target_ids(self) -> Mapping[str, int]:
         return {name: number for number, name in enumerate(self._target_names)}
+
+
+def _load_translator(export: Export, device: str, **options: Any) -> Any:
+    """Return CTranslate2's translator for an export.
+
+    Raises:
+        CheckpointError: CTranslate2 cannot load the files.
+    """
+    ctranslate2 = import_extra("ctranslate2", PROGRAM)
+    try:
+        return ctranslate2.Translator(str(export.folder), device, **options)
+    except (RuntimeError, ValueError) as error:
+        raise CheckpointError(
+            f"CTranslate2 cannot load the export: {str(error).splitlines()[0]}",
+            where=str(export.folder),
+            hint="make it again with this version of CTranslate2: jtrans export",
+            kind="export.damaged",
+        ) from error
 
 
 class _Output(NamedTuple):

@@ -80,8 +80,9 @@ class CTranslate2Translator(Translator):
                 kind="decoding.engine",
             )
         sources, sampling = [each.ids for each in sentences], self.extras.sampling
-        engine = self.engine.seeded(sampling.seed, sources) if sampling else self.engine
-        return engine.search(
+        if sampling:
+            self.engine.reseed(sampling.seed, sources)
+        return self.engine.search(
             sources,
             options,
             prefixes=prefixes if any(prefixes) else None,

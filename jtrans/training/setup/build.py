@@ -77,7 +77,8 @@ def make_trainer(
             hint="train it in one process, without --processes, --gpus or torchrun",
             kind="distributed.batch-statistics",
         )
-    if config.training.cutoff and model.has_batch_statistics:
+    is_new = not run.checkpoints()  # runs of earlier versions go on
+    if is_new and config.training.cutoff and model.has_batch_statistics:
         raise ConfigError(
             f"{config.model.system} normalises over the tokens of a micro-batch, and those that "
             "cutoff empties would count as padding",
