@@ -13,7 +13,8 @@ from torch import Tensor
 
 from jtrans.data.bucketing import BatchSampler
 from jtrans.data.prepared import IdStore, ParallelIds, PreparedCorpus
-from jtrans.models.zoo import build_model, system_configs
+from jtrans.models.systems import PervasiveConfig
+from jtrans.models.zoo import build_model
 from jtrans.runs import STATE, Run
 from jtrans.training import micro_batches
 from jtrans.training.checkpoint import read_state
@@ -96,8 +97,7 @@ def test_halves_have_the_gradient_of_the_whole(
 def test_what_does_not_fit_leaves_no_batch_statistics(
     corpus: PreparedCorpus, make_config: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model: dict[str, Any] = {"network": "dense", "aggregation": "max", "layers": 1, "width": 8}
-    config = system_configs()["pervasive"](**model, dropout=0.0)
+    config = PervasiveConfig(network="dense", aggregation="max", layers=1, width=8, dropout=0.0)
     sides = corpus.pipeline.source.vocabulary, corpus.pipeline.target.vocabulary
     whole = np.arange(16)
 

@@ -9,7 +9,8 @@ from jtrans.data.batch import collate
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.data.word_dropout import drop_words
 from jtrans.errors import ConfigError
-from jtrans.models.zoo import build_model, system_configs
+from jtrans.models.systems import PervasiveConfig
+from jtrans.models.zoo import build_model
 from jtrans.nn.embedding import PADDING
 from jtrans.runs import Run
 from jtrans.text.vocabulary import EOS, UNK
@@ -125,9 +126,8 @@ def test_cutoff_without_r_drop_is_refused(make_config: Any) -> None:
 def test_cutoff_is_refused_where_batches_are_normalised(
     corpus: PreparedCorpus, make_config: Any
 ) -> None:
-    model = {"system": "pervasive", "network": "dense", "aggregation": "max"}
-    config = make_config(r_drop=5.0, cutoff=0.05)
-    config = config.model_copy(update={"model": system_configs()["pervasive"](**model, layers=1)})
+    model = PervasiveConfig(network="dense", aggregation="max", layers=1)
+    config = make_config(r_drop=5.0, cutoff=0.05).model_copy(update={"model": model})
     with pytest.raises(ConfigError, match="would count as padding") as caught:
         make_trainer(Run(Path("never")), config, corpus)
     assert caught.value.where == "training.cutoff"

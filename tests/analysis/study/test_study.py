@@ -153,8 +153,8 @@ def test_letters_of_any_alphabet_are_compared_without_case(
     lines = ["Ünter Ärzten", "Москва Жук"] * 6
     study = _study(run_on(corpus, "cased"), run_on(corpus, "lower"), lowercase=True)
     study.text.reference_lines[:] = lines
-    for subject, case in zip(study.subjects, (str, str.lower), strict=True):
-        written = [case(line) for line in lines]
+    texts = lines, [line.lower() for line in lines]
+    for subject, written in zip(study.subjects, texts, strict=True):
         words = [line.split() for line in written]
         vars(subject.run_members[0])["translation"] = SplitTranslation(written, words, 24, 1.0)
     first, second = score_subjects(study).systems
