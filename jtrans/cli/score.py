@@ -198,7 +198,7 @@ def _score_files(options: ScoreOptions) -> ScoreReport:
 
     metrics = options.metrics("bleu,chrf,ter")
     hyp, ref = options.hyp or [], options.ref or []
-    check_references(list(map(Path, ref)), list(map(Path, hyp)))
+    doubts = [check_references(list(map(Path, ref)), list(map(Path, hyp)))]
     source = [options.src] if options.src else []
     texts = read_aligned([*ref, *source, *hyp], source=len(ref) if source else None)
     references, hypotheses = texts[: len(ref)], texts[-len(hyp) :]
@@ -210,10 +210,9 @@ def _score_files(options: ScoreOptions) -> ScoreReport:
             checked.append(check_plain_text(name, lines, references))
         for warning in filter(None, checked):
             console.warn(warning)
-    doubt = None
     if MULTI_BLEU in metrics:
         by_name = dict(zip([*ref, *hyp], [*references, *hypotheses], strict=True))
-        doubt = unsegmented_warning(target.language, by_name)
+        doubts.append(unsegmented_warning(target.language, by_name))
     names = distinct_names([Path(name).name for name in hyp], [Path(name) for name in hyp])
     words = [_split(lines) for lines in references]
     outputs = [
@@ -228,7 +227,7 @@ def _score_files(options: ScoreOptions) -> ScoreReport:
         lowercase=bool(options.lowercase),
     )
     console.talk(f"The {target.describe()}")
-    return ScoreReport(evaluation, target, other_warnings=[doubt] if doubt else [])
+    return ScoreReport(evaluation, target, other_warnings=[*filter(None, doubts)])
 
 
 def _split(lines: Sequence[str]) -> list[list[str]]:

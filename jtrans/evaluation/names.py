@@ -55,8 +55,8 @@ def distinct_names(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
             lengths[number] = max(lengths[number], names[number].count("/") + 1) + 1
 
 
-def check_references(references: Sequence[Path], hypotheses: Sequence[Path]) -> None:
-    """Refuse a file of references that is given twice, or as translations, too.
+def check_references(references: Sequence[Path], hypotheses: Sequence[Path]) -> str | None:
+    """Refuse a file of references that is given twice; warn of one that is scored by itself.
 
     Raises:
         ConfigError: the first such file.
@@ -65,11 +65,8 @@ def check_references(references: Sequence[Path], hypotheses: Sequence[Path]) -> 
     for path, resolved in zip(references, real, strict=True):
         if real.count(resolved) > 1:
             raise usage_error(f"{path} is given twice", "name every set of references once")
-    for path in hypotheses:
-        if path.resolve() in real:
-            raise usage_error(
-                f"{path} is given as --hyp and as --ref", "--ref names other translations"
-            )
+    same = [str(path) for path in hypotheses if path.resolve() in real]
+    return f"{same[0]} is given as --hyp and as --ref: it is compared with itself" if same else None
 
 
 def group_names(groups: Sequence[Sequence[str]], seeds: Sequence[Sequence[int]]) -> list[str]:

@@ -255,7 +255,6 @@ def test_json_lines_without_a_translation_are_refused(
         (["length", *FILES, "--beam", "3"], "--beam has no effect on files"),
         (["length", *FILES, "--hyp", "short.en"], "short.en has 1 line, test.de has 3"),
         (["length", *FILES, "--ref", "test.en"], "test.en is given twice"),
-        (["length", *FILES, "--hyp", "test.en"], "test.en is given as --hyp and as --ref"),
         (["length", *FILES, "--hyp", "none.en"], "no such file: none.en"),
         (["compare", *FILES[2:]], "compare needs two: --hyp A --hyp B"),
         (["frequency", *FILES, "--train", "none.en"], "no such file: none.en"),

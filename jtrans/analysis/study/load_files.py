@@ -42,11 +42,12 @@ def load_file_study(
             one given twice, or a language that the names of the files do not tell.
     """
     names = system_names([], files.hypotheses)
-    check_references(files.references, files.hypotheses)
+    doubt = check_references(files.references, files.hypotheses)
     paths = [str(path) for path in (files.source, *files.references, *files.hypotheses)]
     source, *others = read_aligned(paths, source=0)
     references = others[: len(files.references)]
     words, warnings = _words_of(files.languages, paths, [source, *others], lowercase)
+    warnings.append(doubt)
     for number, (path, lines) in enumerate(zip(paths, [source, *others], strict=True)):
         if not as_is:
             its_references = () if number <= len(references) else references
