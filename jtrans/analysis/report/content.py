@@ -23,7 +23,6 @@ from jtrans.analysis.study.study import Study, Subject
 from jtrans.decoding.options import SearchOptions
 from jtrans.errors import CorpusError
 from jtrans.models.zoo import system_configs
-from jtrans.nn.device import resolve_device, resolve_precision
 from jtrans.progress import Progress
 from jtrans.runs import Run
 
@@ -191,6 +190,8 @@ def _summary(subject: Subject) -> SystemSummary:
 
 def _decoding(member: Member) -> str:
     """Describe how a run translated: beam, length penalty, and what is unusual."""
+    from jtrans.nn.device import resolve_device, resolve_precision  # files need no torch
+
     usual = asdict(SearchOptions())
     options = [
         f"{name.replace('_', ' ')} {value}"
