@@ -54,7 +54,7 @@ class Conditions:
 def quickstart(
     out: Path = option("Folder for all results.", "DIR", default=Path("runs/quickstart")),
     minutes: float = option(
-        "A fifth is kept for what follows training; more gives better translations.",
+        "Total time, a fifth of it for what follows training, which may take longer.",
         default=5.0,
         min=0.1,
     ),

@@ -65,9 +65,10 @@ def choose_examples(study: Study) -> tuple[list[ExampleSentence], list[ExampleSe
     """
     scores = [sentence_scores(study, subject, "chrf").tolist() for subject in study.subjects]
     lengths = list(map(len, study.source_words))
-    by_length = sorted(filter(lengths.__getitem__, range(len(study))), key=lengths.__getitem__)
-    short = [line for line in by_length if lengths[line] <= MOST_WORDS]
-    possible = sorted(short or by_length[: 2 * EACH_WAY + RANDOM])  # see `are_all_long`
+    possible = [line for line, length in enumerate(lengths) if 0 < length <= MOST_WORDS]
+    if are_all_long(study):
+        by_length = sorted(filter(lengths.__getitem__, range(len(study))), key=lengths.__getitem__)
+        possible = sorted(by_length[: 2 * EACH_WAY + RANDOM])
     seen: set[str] = set()
     different: list[int] = []
     for sign in (1, -1) if len(scores) > 1 else ():
