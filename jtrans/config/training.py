@@ -147,7 +147,7 @@ class TrainingConfig(ConfigSection):
     batch_tokens: Count = 4096  # target tokens per update, over all its micro-batches
     # padded target tokens, and half the padded source tokens; default: batch_tokens
     micro_batch_tokens: Count | None = None
-    # padded joint positions B*T*S (joint systems); default: 8,000 on a CPU, else 65,536
+    # padded joint positions B*T*S (joint systems); default: 8,000 on a CPU, else 131,072
     micro_batch_joint: Count | None = None
     # the fixed cost of a micro-batch, in joint positions; default: 200 on a CPU, else 5,000
     micro_batch_overhead: Count | None = None
@@ -180,7 +180,7 @@ class TrainingConfig(ConfigSection):
     keep: KeepConfig = KeepConfig()
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on CUDA, else fp32
     recompute: Literal["none", "hidden", "layer"] = "none"  # in the backward pass; saves memory
-    compile: Literal["auto", "on", "off"] = "auto"  # torch.compile of layers; auto: on CUDA
+    compile: Literal["auto", "on", "off"] = "auto"  # torch.compile of layers
     deterministic: bool = False  # on CUDA: only deterministic kernels
     init_from: Annotated[tuple[InitialWeights, ...], BeforeValidator(_entries)] = ()  # or one run
     freeze: tuple[Text, ...] = ()  # patterns of weights that are not trained

@@ -22,14 +22,13 @@ from jtrans.decoding.search.trace import Hypothesis
 from jtrans.models.base import TranslationModel
 from jtrans.models.reformer import Reformer
 from scripts.gpu.models import fixed_batch, make_model
-from scripts.gpu.timing import Row, Scale
+from scripts.gpu.timing import LAUNCHES, Row, Scale
 
 SYSTEMS = ("transformer", "reformer-base", "reformer-fast")
 # Of the best score of each sentence; in bfloat16 of its mean over sentences: a captured step rounds
 # less often, and of random weights nearly equal hypotheses change places.
 TOLERANCE = {"fp32": 1e-4, "bf16": 5e-2}
 SAME = {"fp32": 1.0, "bf16": 0.0}  # share of sentences with the same best tokens
-LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cudaGraphLaunch")
 
 
 def captured(scale: Scale) -> list[Row]:

@@ -2,11 +2,12 @@
 
     python -m scripts.gpu.check --json gpu.json
 
-It takes less than ten minutes on one GPU and has three sections: (1) the correctness of kernels and
-models; (2) rates of training and decoding, with the variants in turns; (3) facts about the
-libraries on which the design depends. A part that fails is reported, and the others still run.
-Without a GPU the same code runs at tiny sizes, with the kernels in Triton's interpreter; its
-timings mean nothing.
+It has three sections: (1) the correctness of kernels and models; (2) rates of training and
+decoding, with the variants in turns; (3) facts about the libraries on which the design depends. A
+part that fails is reported, and the others still run. All parts take about twenty minutes on one
+GPU, most of them compilation: none begins after --minutes, and the same command goes on with those
+that the file does not have yet. Without a GPU the same code runs at tiny sizes, with the kernels in
+Triton's interpreter; its timings mean nothing.
 
 Needs torch, triton, numpy, pydantic and safetensors besides jtrans itself.
 Exit codes: 0, 1 when a part failed, 4 when a check of correctness failed.
@@ -64,6 +65,7 @@ def sections(scale: Scale) -> dict[str, Callable[[], list[Row]]]:
         "correctness, dropout": lambda: devices.check_dropout(scale),
         "correctness, captured steps": lambda: captured.captured(scale),
         "ceilings": measure,
+        "updates": lambda: speed.updates(scale),
         "attention (times the copy)": lambda: questions.attention(scale),
         f"training, E = {first}": lambda: speed.training(scale, rates, first),
         "correctness, compiled": lambda: correctness.check_compiled(scale),
@@ -93,11 +95,14 @@ def run(device: torch.device, chosen: argparse.Namespace) -> Row:
         "failed": [],
         "skipped": [],
     }
-    result["parts"] = {}
+    result["parts"] = _measured_before(result, chosen.json)
     beginning = time.perf_counter()
     scale = Scale.of(device, is_quick=chosen.quick, is_tiny=chosen.tiny)
     for title, part in sections(scale).items():
-        if chosen.only is not None and chosen.only not in title:
+        if chosen.only and not any(text in title for text in chosen.only):
+            continue
+        if title in result["parts"]:
+            result["wrong"] += _wrong(result["parts"][title])
             continue
         start = time.perf_counter()
         if start - beginning > 60 * chosen.minutes:
@@ -113,15 +118,27 @@ def run(device: torch.device, chosen: argparse.Namespace) -> Row:
         now = time.perf_counter()
         entry["seconds"] = round(now - start, 1)
         result["seconds"] = round(now - beginning, 1)
-        result["wrong"] += [
-            row["check"] for row in entry.get("rows", []) if not row.get("ok", True)
-        ]
+        result["wrong"] += _wrong(entry)
         result["parts"][title] = entry
         show(title, entry)
         if chosen.json is not None:
             text = json.dumps(result, indent=2, default=str)
             chosen.json.write_text(text + "\n", encoding="utf-8")
     return result
+
+
+def _measured_before(machine: Row, path: Path | None) -> Row:
+    """Return the parts that a file has of the same machine and versions; failed ones run again."""
+    if path is None or not path.is_file():
+        return {}
+    before = json.loads(path.read_text(encoding="utf-8"))
+    if any(before.get(name) != machine[name] for name in ("device", "torch", "triton", "python")):
+        return {}
+    return {title: part for title, part in before["parts"].items() if "error" not in part}
+
+
+def _wrong(part: Row) -> list[str]:
+    return [row["check"] for row in part.get("rows", []) if not row.get("ok", True)]
 
 
 def show(title: str, entry: Row) -> None:
@@ -171,7 +188,9 @@ def main() -> int:
     parser.add_argument(
         "--minutes", type=float, default=8.0, help="begin no part after this (default: 8)"
     )
-    parser.add_argument("--only", help="only the parts whose titles contain this")
+    parser.add_argument(
+        "--only", nargs="+", metavar="TEXT", help="only the parts whose titles contain a TEXT"
+    )
     chosen = parser.parse_args()
     has_gpu = torch.cuda.is_available()  # with its number, which some functions of torch need
     device = torch.device("cuda", torch.cuda.current_device()) if has_gpu else torch.device("cpu")

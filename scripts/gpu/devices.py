@@ -30,7 +30,7 @@ from jtrans.nn.layer import Recompute, set_recompute
 from jtrans.training.checkpoint import random_module
 from jtrans.training.objective import Objective, batch_loss
 from scripts.gpu import speed
-from scripts.gpu.correctness import SYSTEMS, distance
+from scripts.gpu.correctness import COMPILED_TOLERANCE, SYSTEMS, comparison, distance
 from scripts.gpu.models import Pairs, compile_layers, make_model
 from scripts.gpu.timing import Row, Scale
 
@@ -113,7 +113,7 @@ def check_dropout(scale: Scale) -> list[Row]:
                 exact = gradient if exact is None else exact
                 error = distance(gradient, exact)
                 name = f"{system}, {kind}, recompute {policy}: gradients with dropout"
-                rows.append({"check": name, "error": error, "tolerance": 1e-4, "ok": error < 1e-4})
+                rows.append(comparison(name, error, COMPILED_TOLERANCE))
     return rows
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+import torch._dynamo
+from torch.profiler import ProfilerActivity, profile
 
 from jtrans.data.batch import Batch
 from jtrans.data.bucketing import BatchSampler
@@ -17,6 +19,7 @@ from jtrans.decoding.search.beam import beam_search
 from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast
 from jtrans.training.objective import Objective, batch_loss
+from jtrans.training.updates import GPU_SIZES
 from scripts.bench.reference_path import UPDATE_MICRO_BATCHES, ReferenceTraining, reference_batches
 from scripts.gpu.models import (
     Pairs,
@@ -28,7 +31,7 @@ from scripts.gpu.models import (
     model_flops,
     real_positions,
 )
-from scripts.gpu.timing import Row, Scale, in_turns, wait
+from scripts.gpu.timing import LAUNCHES, Row, Scale, in_turns, seconds, wait
 
 PRECISION = "bf16"
 SMOOTHING, CLIP_NORM = 0.1, 25.0
@@ -80,7 +83,10 @@ def reference_work(model: TranslationModel, batches: list[Batch], amount: float)
 def our_batches(scale: Scale) -> list[Batch]:
     """Return the batches of a round, of at most `scale.positions` joint positions each."""
     sizes = lengths(60 if scale.is_tiny else 20_000)
-    sampler = BatchSampler(*sizes, max_tokens=10**6, max_joint=scale.positions, seed=1)
+    overhead = GPU_SIZES["micro_batch_overhead"]
+    sampler = BatchSampler(
+        *sizes, max_tokens=10**6, max_joint=scale.positions, overhead=overhead, seed=1
+    )
     pairs = Pairs(sizes, scale.vocabulary)
     return [pairs.batch(chosen, scale.device) for chosen in sampler.batches(0)[: scale.batches]]
 
@@ -129,6 +135,52 @@ def _our_variants(
         variants[f"eager, {name}"] = training_work(make(), batches, amount, is_on=on)
         variants[f"compiled, {name}"] = training_work(compiled, batches, amount, is_on=on)
     return variants
+
+
+def updates(scale: Scale) -> list[Row]:
+    """Measure how long an update takes, and how long the device alone computes for it."""
+    length = 4 if scale.is_tiny else 32
+    batch = fixed_batch(length, length, scale.positions, scale)
+    rows = []
+    for system in ("reformer-base", "transformer"):
+        for kind in ("eager", "compiled"):
+            torch._dynamo.reset()
+            model = make_model(system, scale.widths[0], scale).train()
+            if kind == "compiled":
+                compile_layers(model, scale)
+            optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+            work = functools.partial(update, model, optimiser, batch)
+            start = time.perf_counter()
+            work()
+            wait(scale.device)
+            first = time.perf_counter() - start
+            busy, launches = _busy_seconds(work, scale)
+            rows.append(
+                {
+                    "model": f"{system} {scale.widths[0]}",
+                    "layers": kind,
+                    "s first": first,
+                    "ms/update": 1e3 * seconds(work, scale),
+                    "ms GPU": 1e3 * busy,
+                    "launches": launches,
+                }
+            )
+        release(scale)
+    return rows
+
+
+def _busy_seconds(work: Callable[[], object], scale: Scale) -> tuple[float, int]:
+    """Return the time of all kernels of a call, and the number of launches."""
+    if scale.device.type != "cuda":
+        return float("nan"), 0
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
+        work()
+        wait(scale.device)
+    events = profiled.key_averages()
+    # an operator's time is that of its kernels, which are events of their own
+    kernels_only = [each for each in events if each.device_type.name == "CUDA"]
+    launches = sum(each.count for each in events if each.key in LAUNCHES)
+    return sum(each.self_device_time_total for each in kernels_only) / 1e6, launches
 
 
 def plain_training(scale: Scale, rates: Row) -> list[Row]:

@@ -12,6 +12,13 @@ from typing import Any
 import torch
 
 Row = dict[str, Any]
+LAUNCHES = (  # of kernels and of graphs
+    "cudaLaunchKernel",
+    "cudaLaunchKernelExC",
+    "cuLaunchKernel",
+    "cuLaunchKernelEx",
+    "cudaGraphLaunch",
+)
 
 
 @dataclass(frozen=True)

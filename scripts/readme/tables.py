@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from scripts.readme import endurance, learning, speed
+from scripts.readme import endurance, gpu, learning, speed
 from scripts.readme.experiments import judged, quality, reproduced, significance
 from scripts.readme.markdown import BENCHMARKS
 from scripts.readme.toolkits import toolkits
@@ -37,6 +37,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "distributed": endurance.distributed,
     "corpus_memory": endurance.corpus_memory,
     "endurance": endurance.endurance,
+    "gpu_h100": gpu.gpu,
     "recurrent": speed.recurrent,
     "prepare": speed.prepare,
     "round_trip": speed.round_trip,

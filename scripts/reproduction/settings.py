@@ -12,8 +12,8 @@ from jtrans.models.zoo import system_configs
 if TYPE_CHECKING:
     from scripts.reproduction.results import RowResult
 
-# settings that may differ between the results of a row, as they change no score
-FREE = ("training.seed", "training.keep.last")
+# settings that may differ between the results of a row, as they change scores by rounding at most
+FREE = ("training.seed", "training.keep.last", "training.compile")
 # settings of the translations in validations, which change no score if the loss decides
 WATCHED = ("training.validate_sentences", "training.validate_samples", "training.validate_beam")
 MOST_SHOWN = 3  # missing keys that an error names

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -26,6 +27,7 @@ def check(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     "only",
     [
         pytest.param("decoding", marks=pytest.mark.thorough),
+        pytest.param("updates", marks=pytest.mark.thorough),
         pytest.param("", marks=pytest.mark.slow),
     ],
 )
@@ -76,3 +78,35 @@ def test_parts_beyond_the_time_are_named_as_skipped(
     monkeypatch.setattr(sys, "argv", ["check.py", "--minutes", "-1"])
     assert check.main() == 0
     assert "skipped: late" in capsys.readouterr().out
+
+
+def test_the_same_command_goes_on_with_the_parts_that_are_missing(
+    check: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    measured: list[str] = []
+
+    def part(title: str, *, ok: bool = True) -> Callable[[], list[dict[str, object]]]:
+        def measure() -> list[dict[str, object]]:
+            measured.append(title)
+            if title == "second" and measured.count(title) == 1:
+                raise RuntimeError("no such kernel")
+            return [{"check": title, "ok": ok}]
+
+        return measure
+
+    parts = {"first": part("first", ok=False), "second": part("second"), "third": part("third")}
+    monkeypatch.setattr(check, "sections", lambda scale: parts)
+    path = tmp_path / "gpu.json"
+    monkeypatch.setattr(sys, "argv", ["check.py", "--json", str(path), "--only", "first", "second"])
+    assert check.main() == 4
+    assert measured == ["first", "second"]
+    monkeypatch.setattr(sys, "argv", ["check.py", "--json", str(path)])
+    assert check.main() == 4  # what was wrong before still is
+    assert measured == ["first", "second", "second", "third"]
+    report = json.loads(path.read_text(encoding="utf-8"))
+    assert list(report["parts"]) == ["first", "second", "third"]
+    assert (report["wrong"], report["failed"]) == (["first"], [])
+    report["torch"] = "1.0"  # of another version
+    path.write_text(json.dumps(report), encoding="utf-8")
+    check.main()
+    assert measured[4:] == ["first", "second", "third"]

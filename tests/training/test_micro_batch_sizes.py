@@ -15,7 +15,7 @@ from jtrans.training.events import Start, TrainingEvents
 from jtrans.training.session import train
 from jtrans.training.updates import with_sizes
 
-CPU, GPU = (8_000, 200), (65_536, 5_000)
+CPU, GPU = (8_000, 200), (131_072, 20_000)
 
 
 class Starts(TrainingEvents):

@@ -90,7 +90,7 @@ def make_trainer(
     check_labels(model, corpus)
     check_metrics(model, config, corpus)
     set_recompute(model, config.training.recompute)
-    if is_compiled(config.training.compile, place):
+    if is_compiled(config.training.compile, place, is_joint=model.is_joint):
         compile_layers(model)
     checkpoint = load_initial(model, initial, config, corpus) if initial is not None else None
     freeze(model, config.training.freeze)

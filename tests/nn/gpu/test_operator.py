@@ -258,13 +258,26 @@ def test_its_products_are_counted_in_both_directions(axis: int) -> None:
     assert counter.get_total_flops() == (2 + 5) * 2 * B * T * S * L * width // 3
 
 
-def test_layers_are_compiled_for_a_gpu_only_with_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layers_of_joint_models_are_compiled_for_a_gpu_with_triton(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     gpu, cpu = torch.device("cuda:1"), torch.device("cpu")
     monkeypatch.setattr(layer, "HAS_TRITON", True)
-    assert [layer.is_compiled(choice, gpu) for choice in ("auto", "on", "off")] == [1, 1, 0]
-    assert [layer.is_compiled(choice, cpu) for choice in ("auto", "on", "off")] == [0, 1, 0]
+    chosen = {
+        (device.type, is_joint): [
+            layer.is_compiled(choice, device, is_joint=is_joint) for choice in ("auto", "on", "off")
+        ]
+        for device in (gpu, cpu)
+        for is_joint in (True, False)
+    }
+    assert chosen == {
+        ("cuda", True): [True, True, False],
+        ("cuda", False): [False, True, False],  # its kernels are short: the GPU waits for the CPU
+        ("cpu", True): [False, True, False],
+        ("cpu", False): [False, True, False],
+    }
     monkeypatch.setattr(layer, "HAS_TRITON", False)
-    assert not layer.is_compiled("auto", gpu)
-    assert layer.is_compiled("on", cpu)
+    assert not layer.is_compiled("auto", gpu, is_joint=True)
+    assert layer.is_compiled("on", cpu, is_joint=True)
     with pytest.raises(ConfigError, match="layers cannot be compiled for a GPU"):
-        layer.is_compiled("on", gpu)
+        layer.is_compiled("on", gpu, is_joint=True)

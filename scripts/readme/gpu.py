@@ -1,0 +1,37 @@
+"""The tables of `scripts.gpu.check`, from data/benchmarks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scripts.readme.markdown import table
+
+# the parts that are shown, with what they measured
+SHOWN = {
+    "updates": "Updates in bfloat16, forward, backward and step",
+    "attention (times the copy)": "Attention forward and backward, times the bare copy of its data",
+    "decoding": "Beam search of 25 tokens in bfloat16",
+    "products": "Matrix products in bfloat16",
+}
+HIDDEN = ("10 %", "90 %", "ratio")  # of a few searches, in which the first ones capture graphs
+
+
+def gpu(result: dict[str, Any]) -> str:
+    """Return a line about correctness and a table for each part that is shown."""
+    checks = [row for part in result["parts"].values() for row in part["rows"] if "check" in row]
+    failed = sum(not row["ok"] for row in checks)
+    blocks = [f"{len(checks)} checks of correctness, {failed} of them outside of their tolerance."]
+    for title, heading in SHOWN.items():
+        rows = result["parts"].get(title, {}).get("rows", [])
+        if rows:
+            head = [name for name in rows[0] if name not in HIDDEN and not name.endswith(" wall")]
+            cells = [[_cell(row.get(name)) for name in head] for row in rows]
+            blocks.append(f"{heading}:\n\n{table(head, cells)}")
+    place = f"{result['device']}, torch {result['torch']}, {result['processor']}, {result['date']}"
+    return "\n\n".join([*blocks, f"`{result['command']}`; {place}. {result['note']}"])
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
