@@ -49,6 +49,10 @@ class TrainTable(TrainingEvents):
         """Say why training has not begun yet."""
         console.talk("measuring micro-batches, once for this model and machine: some seconds")
 
+    def compiling(self) -> None:
+        """Say why the first update takes so long."""
+        self._line("compiling layers for this device: a minute or two, before the first update", "")
+
     def start(self, start: Start) -> None:
         """Show run, model and device."""
         state = f"continues at update {start.update:,}" if start.update else "new"

@@ -123,3 +123,8 @@ def compile_layers(model: nn.Module, *, backend: str | Callable[..., Any] = "ind
             module.compiled = torch.compile(
                 module.forward, dynamic=True, backend=backend, options=options
             )
+
+
+def has_compiled_layers(model: nn.Module) -> bool:
+    """Return whether `compile_layers` found any: they are compiled when they are first called."""
+    return any(isinstance(each, Layer) and each.compiled is not None for each in model.modules())

@@ -36,7 +36,8 @@ class Advance:
     total: int | None  # updates at the end of training; None if only time limits them
     tokens_per_second: float  # real target tokens
     positions_per_second: float | None  # padded joint positions; None for systems without them
-    seconds_left: float | None  # until the nearest limit; None when there is none
+    # until the nearest limit; None when there is none, or after a session's first update
+    seconds_left: float | None
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,9 @@ class TrainingEvents:
 
     def measuring(self) -> None:
         """A new run measures the size of its micro-batches; `start` follows, and says it."""
+
+    def compiling(self) -> None:
+        """Layers are compiled: the first update of a session, or a measurement, takes longer."""
 
     def start(self, start: Start) -> None:
         """Training begins or continues."""

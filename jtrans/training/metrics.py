@@ -63,10 +63,9 @@ class Metrics:
         self.start_clock()
 
     def start_clock(self) -> None:
-        """Start counting time."""
+        """Start counting time; the next update is the warm-up of a session."""
         self._clock, self._processor_clock = self.ranks.now(), time.process_time()
-        self._first_update = self.state.update
-        self._first_seconds = self.state.seconds
+        self._warm: tuple[int, float] | None = None  # update and run's time after the warm-up
 
     def elapse(self) -> float:
         """Add the time since the last call to the run's time, and return it."""
@@ -92,11 +91,12 @@ class Metrics:
         """
         self._unread.append((Reading(measured), tokens, labelled))
         seconds = self.elapse()
+        is_warm_up = self._warm is None
         for totals in self._sums():
-            totals.tokens += tokens
-            totals.positions += positions
-            totals.updates += 1
-            totals.seconds += seconds
+            totals.add_update(
+                tokens=tokens, positions=positions, seconds=seconds, is_warm_up=is_warm_up
+            )
+        self._warm = self._warm or (self.state.update, self.state.seconds)
 
     def read(self, later: int = 0) -> list[tuple[int, str]]:
         """Read the losses still on the device into the sums.
@@ -140,9 +140,9 @@ class Metrics:
     def log_updates(self, learning_rate: float, noise_scale: float | None = None) -> None:
         """Log the sums of the updates read since the last train event, and clear them."""
         state, sums = self.state, self.state.since_log
-        rates = {"tokens_per_second": sums.rate(sums.tokens)}
+        rates = {"tokens_per_second": sums.tokens_per_second}
         if self.is_joint:
-            rates["positions_per_second"] = sums.rate(sums.positions)
+            rates["positions_per_second"] = sums.positions_per_second
         if not sums.measured:
             return  # all were skipped: they are part of the next event
         if noise_scale is not None:
@@ -185,7 +185,7 @@ class Metrics:
             perplexity=measured["perplexity"],
             bleu=measured.get("bleu"),
             is_best=is_best,
-            tokens_per_second=sums.rate(sums.tokens),
+            tokens_per_second=sums.tokens_per_second,
             seconds=state.seconds,
             dropped=state.dropped,
             skipped=state.trouble.skipped,
@@ -208,16 +208,21 @@ class Metrics:
         """Return the progress of training as an event."""
         state, sums = self.state, self.state.since_validation
         total = stopping.total_updates(state, updates_per_epoch)
-        # includes the time of validations since the start
-        done = max(1, state.update - self._first_update)
-        pace = (state.seconds - self._first_seconds) / done
+        pace = self._pace()
         return Advance(
             update=state.update,
             total=total,
-            tokens_per_second=sums.rate(sums.tokens),
-            positions_per_second=sums.rate(sums.positions) if self.is_joint else None,
-            seconds_left=stopping.seconds_left(state, total, pace),
+            tokens_per_second=sums.tokens_per_second,
+            positions_per_second=sums.positions_per_second if self.is_joint else None,
+            seconds_left=None if pace is None else stopping.seconds_left(state, total, pace),
         )
+
+    def _pace(self) -> float | None:
+        """Return the seconds per update since the warm-up, with validations; None before others."""
+        state = self.state
+        update, seconds = self._warm or (state.update, state.seconds)
+        done = state.update - update
+        return (state.seconds - seconds) / done if done else None
 
     @property
     def epoch(self) -> int:

@@ -25,6 +25,10 @@ class Totals:
     positions: int = 0  # padded positions B x S x T
     updates: int = 0
     seconds: float = 0.0
+    # the part of warm-ups, the first updates of sessions: they compile layers and load kernels
+    warm_up_tokens: int = 0
+    warm_up_positions: int = 0
+    warm_up_seconds: float = 0.0
     unmeasured: int = 0  # tokens of skipped updates
     labels: dict[str, float] = field(default_factory=dict)  # the losses of labels by kind, summed
     labelled: dict[str, int] = field(default_factory=dict)  # source tokens in these sums
@@ -34,14 +38,37 @@ class Totals:
         """The tokens that `loss` and `nll` are the sums of."""
         return self.tokens - self.unmeasured
 
+    def add_update(self, *, tokens: int, positions: int, seconds: float, is_warm_up: bool) -> None:
+        """Add an update; its losses come later."""
+        self.tokens += tokens
+        self.positions += positions
+        self.updates += 1
+        self.seconds += seconds
+        if is_warm_up:
+            self.warm_up_tokens += tokens
+            self.warm_up_positions += positions
+            self.warm_up_seconds += seconds
+
     def add_labels(self, losses: Mapping[str, float], counts: Mapping[str, int]) -> None:
         """Add the losses of labels of an update, and its labelled source tokens."""
         for kind, loss in losses.items():
             self.labels[kind] = self.labels.get(kind, 0.0) + loss
             self.labelled[kind] = self.labelled.get(kind, 0) + counts[kind]
 
-    def rate(self, amount: int) -> float:
-        """Return `amount`, one of the sums, per second."""
+    @property
+    def tokens_per_second(self) -> float:
+        """The rate without warm-ups, if there are other updates."""
+        return self._rate(self.tokens, self.warm_up_tokens)
+
+    @property
+    def positions_per_second(self) -> float:
+        """The rate without warm-ups, if there are other updates."""
+        return self._rate(self.positions, self.warm_up_positions)
+
+    def _rate(self, amount: int, of_warm_up: int) -> float:
+        seconds = self.seconds - self.warm_up_seconds
+        if seconds > 0.0:
+            return (amount - of_warm_up) / seconds
         return amount / self.seconds if self.seconds > 0.0 else 0.0
 
 

@@ -22,6 +22,7 @@ from jtrans.config import Config
 from jtrans.data.bpe_dropout import make_bpe_dropout
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.models.base import TranslationModel
+from jtrans.nn.layer import has_compiled_layers
 from jtrans.runs import Checkpoint, Run, first_undamaged
 from jtrans.training.checkpoint import load_checkpoint, share_state
 from jtrans.training.distributed.ranks import LostRankError, Ranks
@@ -121,6 +122,7 @@ class Trainer:
         self._set_state(TrainingState())
         self._initial: InitialState | None = None  # as long as nothing is saved
         self._read_later = 0 if model.device.type == "cpu" else READ_LATER
+        self._is_uncompiled = has_compiled_layers(model)  # until the first pass
         self._saved_seconds = 0.0
         self._splits = 0  # since the ranks last exchanged them
 
@@ -256,6 +258,7 @@ class Trainer:
             self.updates = self.plan_epoch()
         micro_batches = self.updates[state.position]
         tokens = self.plan.tokens(micro_batches)
+        self.announce_compiling()
         losses = self.accumulate(micro_batches)  # [2 + kinds of labels]
         self._exchange()
         labelled = self.gradient.labelled(micro_batches)
@@ -277,6 +280,12 @@ class Trainer:
         if is_logged:
             self.metrics.log_updates(rate, self.noise.estimate())
         self.events.update(self.metrics.advance(self.stopping, updates_per_epoch))
+
+    def announce_compiling(self) -> None:
+        """Before the first pass, say that it compiles layers: nothing else would for a minute."""
+        if self._is_uncompiled:
+            self._is_uncompiled = False
+            self.events.compiling()
 
     def plan_epoch(self) -> list[list[MicroBatch]]:
         """Return the updates of the current epoch; with BPE-dropout, first draw its pieces."""

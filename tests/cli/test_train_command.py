@@ -66,6 +66,18 @@ def test_training_ends_with_a_row_a_summary_and_the_next_command(
     assert lines[-1] == "Next: jtrans translate runs/first"
 
 
+@pytest.mark.parametrize("quiet", [(), ("--quiet",)])
+def test_compiling_is_announced_before_the_first_update(
+    quiet: tuple[str, ...], workplace: Path, jtrans: Jtrans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "compile", lambda call, **_: call)
+    command = ("train", "tiny.toml", "--data", "data", "--run", "run", "--json", *quiet)
+    done = jtrans(*command, "--set", "training.compile=on")
+    assert json.loads(done.out)["update"] == 6
+    said = "compiling layers for this device: a minute or two, before the first update"
+    assert done.err.splitlines()[1:2] == ([] if quiet else [said])
+
+
 def test_a_run_continues_with_its_own_data(workplace: Path, jtrans: Jtrans) -> None:
     assert jtrans("train", "tiny.toml", "--data", "data", "--run", "run").code == 0
     command = ("train", "run/config.toml", "--run", "run", "--set", "training.max_updates=8")

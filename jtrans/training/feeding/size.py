@@ -79,6 +79,7 @@ def largest_size(trainer: Trainer, config: Config) -> int | None:
         if known["key"] == key and (largest is None or (type(largest) is int and largest > 0)):
             return largest
     trainer.events.measuring()
+    trainer.announce_compiling()
     with memory_errors(), _undisturbed(trainer):
         trials = list(_trials(trainer, candidates))
     largest = chosen_size(trials, candidates[-1].size * _size_of(trainer, candidates[-1]))
