@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import importlib.metadata
 import json
 import os
 import platform
@@ -167,16 +168,22 @@ def _text(value: object) -> str:
 def describe_machine(device: torch.device) -> Row:
     """Return the machine and the versions that the figures were measured with."""
     is_gpu = device.type == "cuda"
-    triton = sys.modules.get("triton")
     return {
         "device": torch.cuda.get_device_name(device) if is_gpu else platform.processor() or "cpu",
         "is_gpu": is_gpu,
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
-        "triton": getattr(triton, "__version__", None),
+        "triton": _version("triton"),  # it is imported later
         "python": platform.python_version(),
         "command": "python -m scripts.gpu.check " + " ".join(sys.argv[1:]),
     }
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def main() -> int:
