@@ -37,6 +37,7 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported, below and later
 
 Row = dict[str, Any]
+SAME = ("device", "torch", "triton", "python", "size")  # of the parts that are in a file
 
 
 def sections(scale: Scale) -> dict[str, Callable[[], list[Row]]]:
@@ -44,18 +45,18 @@ def sections(scale: Scale) -> dict[str, Callable[[], list[Row]]]:
     from scripts.gpu import captured, correctness, devices, questions, rows, speed
     from scripts.gpu.timing import machine_rates
 
-    # measured first, as later parts compare with these ceilings
-    rates: Row = {"matmul_flops": float("nan"), "copy_bytes": float("nan")}
+    # the ceilings with which parts compare, whether or not their own part runs
+    rates = functools.cache(lambda: machine_rates(scale))
 
-    def measure() -> list[Row]:
-        rates.update(machine_rates(scale))
+    def ceilings() -> list[Row]:
+        products, copies = (rates()[name] / 1e12 for name in ("matmul_flops", "copy_bytes"))
         return [
-            {
-                "ceiling": "bf16 matrix product",
-                "rate": f"{rates['matmul_flops'] / 1e12:,.1f} TFLOP/s",
-            },
-            {"ceiling": "copy, read + written", "rate": f"{rates['copy_bytes'] / 1e12:,.2f} TB/s"},
+            {"ceiling": "bf16 matrix product", "rate": f"{products:,.1f} TFLOP/s"},
+            {"ceiling": "copy, read + written", "rate": f"{copies:,.2f} TB/s"},
         ]
+
+    def train(width: int) -> list[Row]:
+        return speed.training(scale, rates(), width)
 
     first, *wider = scale.widths
     parts: dict[str, Callable[[], list[Row]]] = {
@@ -65,14 +66,14 @@ def sections(scale: Scale) -> dict[str, Callable[[], list[Row]]]:
         "correctness, rows": lambda: rows.check_row_linear(scale),
         "correctness, dropout": lambda: devices.check_dropout(scale),
         "correctness, captured steps": lambda: captured.captured(scale),
-        "ceilings": measure,
+        "ceilings": ceilings,
         "updates": lambda: speed.updates(scale),
         "attention (times the copy)": lambda: questions.attention(scale),
-        f"training, E = {first}": lambda: speed.training(scale, rates, first),
+        f"training, E = {first}": functools.partial(train, first),
         "correctness, compiled": lambda: correctness.check_compiled(scale),
         "memory": lambda: speed.memory(scale),
         "decoding": lambda: speed.decoding(scale),
-        "training, Transformer": lambda: speed.plain_training(scale, rates),
+        "training, Transformer": lambda: speed.plain_training(scale, rates()),
         "tiles": lambda: questions.tiles(scale),
         "products": lambda: questions.products(scale),
         "graphs": lambda: questions.graphs(scale),
@@ -80,7 +81,7 @@ def sections(scale: Scale) -> dict[str, Callable[[], list[Row]]]:
         "loss by precision": lambda: speed.precision_losses(scale),
     }
     for width in wider:
-        parts[f"training, E = {width}"] = functools.partial(speed.training, scale, rates, width)
+        parts[f"training, E = {width}"] = functools.partial(train, width)
     parts["scaling"] = lambda: speed.scaling(scale)
     return parts
 
@@ -91,6 +92,7 @@ def run(device: torch.device, chosen: argparse.Namespace) -> Row:
 
     result: Row = {
         **describe_machine(device),
+        "size": "tiny" if chosen.tiny else "quick" if chosen.quick else "full",
         "seconds": 0.0,
         "wrong": [],
         "failed": [],
@@ -129,11 +131,11 @@ def run(device: torch.device, chosen: argparse.Namespace) -> Row:
 
 
 def _measured_before(machine: Row, path: Path | None) -> Row:
-    """Return the parts that a file has of the same machine and versions; failed ones run again."""
+    """Return the parts that a file has of the same machine, versions and size, but failed ones."""
     if path is None or not path.is_file():
         return {}
     before = json.loads(path.read_text(encoding="utf-8"))
-    if any(before.get(name) != machine[name] for name in ("device", "torch", "triton", "python")):
+    if any(before.get(name) != machine[name] for name in SAME):
         return {}
     return {title: part for title, part in before["parts"].items() if "error" not in part}
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 from plugins.command_line import environment
 from plugins.folders import REPOSITORY
 
@@ -110,3 +111,25 @@ def test_the_same_command_goes_on_with_the_parts_that_are_missing(
     path.write_text(json.dumps(report), encoding="utf-8")
     check.main()
     assert measured[4:] == ["first", "second", "third"]
+    monkeypatch.setattr(sys, "argv", ["check.py", "--json", str(path), "--quick"])
+    check.main()
+    assert measured[7:] == ["first", "second", "third"]  # other sizes
+
+
+def test_rates_are_compared_with_the_ceilings_in_a_later_call(
+    check: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speed = importlib.import_module("scripts.gpu.speed")
+    timing = importlib.import_module("scripts.gpu.timing")
+    calls: list[object] = []
+    monkeypatch.setattr(
+        timing, "machine_rates", lambda scale: {"matmul_flops": 2e12, "copy_bytes": 1e12}
+    )
+    monkeypatch.setattr(
+        speed, "training", lambda scale, rates, width: calls.append((rates["matmul_flops"], width))
+    )
+    scale = timing.Scale.of(torch.device("cuda"), is_quick=False)
+    parts = check.sections(scale)  # "ceilings" is not run
+    for width in scale.widths:
+        parts[f"training, E = {width}"]()
+    assert calls == [(2e12, width) for width in scale.widths]

@@ -409,6 +409,15 @@ def test_a_setting_that_changes_no_row_is_refused(
     assert reproduce(*line, "dropout-0.1,r-drop") == 0
 
 
+def test_a_row_may_be_made_with_and_without_compiled_layers(done: Path) -> None:
+    result = RowResult.read(done / "rows" / "transformer-small-1.json")
+    config = {**result.config, "training": {**result.config["training"], "compile": "off"}}
+    assert config != result.config
+    assert settings_differ(result, config) == []
+    config["training"]["precision"] = "bf16"
+    assert settings_differ(result, config) == ["training.precision"]
+
+
 def test_the_number_of_checkpoints_is_not_set_where_average_decides_it(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
