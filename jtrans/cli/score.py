@@ -190,7 +190,11 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
 def _score_files(options: ScoreOptions) -> ScoreReport:
     from jtrans.analysis.study.aligned import read_aligned
     from jtrans.cli.score_report import ScoreReport
-    from jtrans.evaluation.leftovers import check_plain_text, unsegmented_warning
+    from jtrans.evaluation.leftovers import (
+        check_hypothesis,
+        check_plain_text,
+        unsegmented_warning,
+    )
     from jtrans.evaluation.names import check_references, distinct_names
     from jtrans.evaluation.systems import MULTI_BLEU, SystemOutput, evaluate
     from jtrans.evaluation.target import find_target
@@ -205,11 +209,10 @@ def _score_files(options: ScoreOptions) -> ScoreReport:
     language = None if options.languages is None else split_languages(options.languages)[1]
     target = find_target(language, [*ref, *hyp], [*references, *hypotheses])
     if not options.as_is:
-        checked = [check_plain_text(*text) for text in zip(ref, references, strict=True)]
-        for name, lines in zip(hyp, hypotheses, strict=True):
-            checked.append(check_plain_text(name, lines, references))
-        for warning in filter(None, checked):
-            console.warn(warning)
+        doubts += [check_plain_text(*text) for text in zip(ref, references, strict=True)]
+    lowercase, as_is = bool(options.lowercase), options.as_is
+    for name, lines in zip(hyp, hypotheses, strict=True):
+        doubts += check_hypothesis(name, lines, references, lowercase=lowercase, as_is=as_is)
     if MULTI_BLEU in metrics:
         by_name = dict(zip([*ref, *hyp], [*references, *hypotheses], strict=True))
         doubts.append(unsegmented_warning(target.language, by_name))
@@ -224,7 +227,7 @@ def _score_files(options: ScoreOptions) -> ScoreReport:
         references,
         metrics=metrics,
         target_language=target.language,
-        lowercase=bool(options.lowercase),
+        lowercase=lowercase,
     )
     console.talk(f"The {target.describe()}")
     return ScoreReport(evaluation, target, other_warnings=[*filter(None, doubts)])

@@ -1,4 +1,4 @@
-"""Marks of processing that translations must no longer have: subword marks, escapes, periods."""
+"""Marks of processing that translations must no longer have: subword marks, escapes, lower case."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from jtrans.text.segment import has_spaces
 
 MANY_LINES, MANY_SHARE = 3, 0.01  # lines with marks, or their share, that cannot be an accident
 LONG_WORD = 8  # characters: words of languages without spaces are shorter on average
+RARE = 0.01  # lines with capital letters in a text without case, beside those of one with case
 TOKENISED = 100  # lines that end in a separate period: the limit of sacreBLEU's own check
 
 # "@@" alone or inside a word is ordinary text, and so is a row of several U+2581
@@ -81,6 +82,36 @@ def check_plain_text(
     raise CorpusError(text, where=where, hint=hint, kind="corpus.not-plain-text")
 
 
+def check_hypothesis(
+    name: str,
+    lines: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    lowercase: bool,
+    as_is: bool,
+) -> list[str]:
+    """Check translations of another tool before they are compared with references.
+
+    Args:
+        name: of their file.
+        lines: the translations.
+        references: of the same sentences, one list of lines or more.
+        lowercase: whether they will be compared without case.
+        as_is: whether subword pieces and escaped characters are taken as they are.
+
+    Returns:
+        Warnings.
+
+    Raises:
+        CorpusError: subword pieces or escaped characters, too many for an accident.
+    """
+    warnings = [
+        None if as_is else check_plain_text(name, lines, references),
+        None if lowercase else case_warning(name, lines, references),
+    ]
+    return [*filter(None, warnings)]
+
+
 def escaped_warning(references: Sequence[Sequence[str]]) -> str | None:
     """Return a warning about references whose characters Moses escaped, None for others.
 
@@ -116,6 +147,29 @@ def unsegmented_warning(language: str, texts: Mapping[str, Sequence[str]]) -> st
         f"multi-bleu splits files at white space, and {' and '.join(raw)} "
         f"ha{'s' if len(raw) == 1 else 've'} little of it: segment the text into words first"
     )
+
+
+def case_warning(
+    name: str, lines: Sequence[str], references: Sequence[Sequence[str]]
+) -> str | None:
+    """Return a warning if either a hypothesis or its references are in lower case, else None."""
+    alternatives = zip(*references, strict=True)
+    sides = {
+        name: sum(map(_has_capitals, lines)),
+        "the references": sum(any(map(_has_capitals, texts)) for texts in alternatives),
+    }
+    lower, cased = sorted(sides, key=sides.__getitem__)
+    if 2 * sides[cased] < len(lines) or sides[lower] > RARE * sides[cased]:
+        return None
+    verbs = {side: "is" if side == name else "are" for side in sides}
+    return (
+        f"{lower} {verbs[lower]} in lower case, and {cased} {verbs[cased]} not: "
+        "--lowercase compares without case"
+    )
+
+
+def _has_capitals(line: str) -> bool:
+    return line != line.lower()
 
 
 def tokenised_warning(name: str, lines: Sequence[str]) -> str | None:

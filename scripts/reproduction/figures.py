@@ -73,7 +73,7 @@ def _attention(
     run: Run, study: Study, out: Path, progress: Progress, decoding: DecodingChoices
 ) -> list[Path]:
     """Draw all attention maps of the first short sentence."""
-    lengths = [len(words) for words in study.text.source_words]
+    lengths = [len(words) for words in study.text.length_side.words]
     line = next((n for n, length in enumerate(lengths) if length == SHORT), 0)
     translator = Translator.load([run], decoding)
     source = study.source_lines[line]

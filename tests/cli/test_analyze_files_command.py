@@ -173,6 +173,57 @@ def test_systems_are_compared_and_reported(jtrans: Jtrans, tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("placeholder_pictures")
+def test_lengths_are_of_the_first_reference_where_no_source_is_given(
+    jtrans: Jtrans, tmp_path: Path
+) -> None:
+    (tmp_path / "other.en").write_text("that is a cat .\n" * 3, "utf-8")
+    command = (*FILES[:6], "--edges", "5", "--json")
+    [_, score, bleu] = json.loads(jtrans("analyze", "length", *command).out)["results"]
+    assert {figure["x_label"] for figure in (score, bleu)} == {"reference words"}
+    assert bleu["title"] == "BLEU by reference length"
+    assert (bleu["bins"], bleu["counts"]) == (["1–5", ">5"], [1, 2])
+    [_, _, of_source] = json.loads(jtrans("analyze", "length", *FILES, *command[6:]).out)["results"]
+    assert of_source["x_label"] == "source words"
+    assert of_source["counts"] == [2, 1]
+    [_, _, of_several] = json.loads(jtrans("analyze", "length", *command, "--ref", "other.en").out)[
+        "results"
+    ]
+    assert of_several["counts"] == [1, 2]
+    assert "Lengths are those of the first reference." in of_several["note"]
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_systems_are_compared_and_reported_without_the_source(
+    jtrans: Jtrans, tmp_path: Path
+) -> None:
+    files = FILES[:6]
+    results = json.loads(jtrans("analyze", "compare", *files, "--json").out)["results"]
+    significance, sentences, _ = results
+    assert significance["columns"][2] == "reference words"
+    assert sentences["columns"][:4] == ["line", "reference", "a.en", "b.en"]
+    assert sentences["rows"][0][1:4] == [LINES[2], LINES[2], WORSE[2]]
+    given = json.loads(jtrans("analyze", "compare", *FILES, "--json").out)["results"]
+    assert [row[1:] for row in sentences["rows"]] == [row[2:] for row in given[1]["rows"]]
+    report = jtrans("analyze", "report", *files, "--languages", "de-en")
+    assert report.code == 0
+    page = (tmp_path / "reports" / "report.html").read_text("utf-8")
+    assert "<dt>reference, line 1</dt>" in page and "<dt>source" not in page
+    assert "German" not in page and "split by moses (en)." in page
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_only_the_target_needs_a_language_where_no_source_is_given(
+    jtrans: Jtrans, tmp_path: Path
+) -> None:
+    for name, other in {"test.en": "reference", "a.en": "a"}.items():
+        shutil.copy(name, tmp_path / f"{other}.txt")
+    untold = ("analyze", "length", "--hyp", "a.txt", "--ref", "reference.txt", "--json")
+    [warning] = json.loads(jtrans(*untold).out)["warnings"]
+    assert "language of the target: English" in warning
+    assert json.loads(jtrans(*untold, "--languages", "de-en").out)["warnings"] == []
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_the_eighth_system_of_a_report_has_a_dot_of_its_own(jtrans: Jtrans, tmp_path: Path) -> None:
     files = list(FILES)
     for number in range(2, 8):
@@ -247,13 +298,13 @@ def test_json_lines_without_a_translation_are_refused(
     ("arguments", "message"),
     [
         (["length", "--hyp", "a.en"], "nothing to analyse"),
-        (["length", "--hyp", "a.en", "--ref", "test.en"], "--ref without --src"),
         (["length", "--ref", "test.en", "--src", "test.de"], "--ref without --hyp"),
         (["length", "--hyp", "a.en", "--src", "test.de"], "--src has no effect without --ref"),
         (["length", "run", *FILES], "--ref has no effect on runs"),
         (["length", *FILES[:2], "b.en", *FILES[4:]], "b.en is a file, not a run"),
         (["length", *FILES, "--beam", "3"], "--beam has no effect on files"),
         (["length", *FILES, "--hyp", "short.en"], "short.en has 1 line, test.de has 3"),
+        (["length", *FILES[:6], "--hyp", "short.en"], "short.en has 1 line, test.en has 3"),
         (["length", *FILES, "--ref", "test.en"], "test.en is given twice"),
         (["length", *FILES, "--hyp", "none.en"], "no such file: none.en"),
         (["compare", *FILES[2:]], "compare needs two: --hyp A --hyp B"),
@@ -271,3 +322,14 @@ def test_what_cannot_be_analysed_is_refused(
     assert message in result.err
     assert "hint: " in result.err
     assert not (tmp_path / "reports").exists()
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_lower_case_beside_cased_references_is_told(jtrans: Jtrans, tmp_path: Path) -> None:
+    (tmp_path / "cased.en").write_text("".join(f"{line.capitalize()}\n" for line in LINES), "utf-8")
+    files = ("--hyp", "a.en", "--ref", "cased.en")
+    for command in (("analyze", "length"), ("score",)):
+        told = jtrans(*command, *files)
+        assert told.code == 0
+        assert "warning: a.en is in lower case, and the references are not: --lowerc" in told.err
+        assert "lower case" not in jtrans(*command, *files, "--lowercase").err

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from jtrans.evaluation.leftovers import escaped_warning, find_leftover, tokenised_warning
+from jtrans.evaluation.leftovers import (
+    case_warning,
+    escaped_warning,
+    find_leftover,
+    tokenised_warning,
+)
 
 REFERENCE = ["We're here & there.", "Send it to a@@b.org.", "Use &amp; in HTML."] * 50
 
@@ -68,3 +73,32 @@ def test_a_hundred_references_with_escapes_are_told() -> None:
     assert escaped_warning([lines, ["it 's so ."] * 99]) is None
     assert "100 lines of the references" in (escaped_warning([lines, ["&#91;it"]]) or "")
     assert escaped_warning([["&lt;b&gt; is HTML"] * 150]) is None
+
+
+CASED, LOWER = ["Ein Hund .", "Der Vogel fliegt .", "er schläft ."], ["ein hund ."] * 3
+
+
+@pytest.mark.parametrize(
+    ("lines", "references", "warning"),
+    [
+        (LOWER, [CASED], "a.de is in lower case, and the references are not: --lowercase "),
+        (CASED, [LOWER], "the references are in lower case, and a.de is not: --lowercase "),
+        (LOWER, [LOWER, CASED], "a.de is in lower case, and the references are not"),
+        (CASED, [CASED], None),
+        (LOWER, [LOWER], None),
+        (["一只 狗"] * 3, [["一只 鸟"] * 3], None),
+        (["der hund", *LOWER[1:]], [["der hund", "die USA", "ja ."]], None),  # few capitals
+        (["ein Hund .", *LOWER], [[*CASED, "Ja ."]], None),  # no text in lower case
+    ],
+)
+def test_only_one_side_in_lower_case_is_told(
+    lines: list[str], references: list[list[str]], warning: str | None
+) -> None:
+    text = case_warning("a.de", lines, references)
+    assert text is None if warning is None else (text or "").startswith(warning)
+
+
+def test_a_capital_letter_in_a_hundred_lines_may_be_an_accident() -> None:
+    references = [["Ein Hund ."] * 200]
+    assert case_warning("a.de", ["Ein hund .", *["ein hund ."] * 199], references) is not None
+    assert case_warning("a.de", ["Ein hund ."] * 3 + ["ein hund ."] * 197, references) is None

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jtrans.analysis.figures.bins import AS_IN_PAPER, Binning
-from jtrans.analysis.figures.length import ngrams, sentence_counts, source_bins
+from jtrans.analysis.figures.length import length_bins, length_note, ngrams, sentence_counts
 from jtrans.analysis.figures.results import Cell, Table
 from jtrans.analysis.figures.series import Score
 from jtrans.analysis.study.study import Study, Subject
@@ -35,7 +35,7 @@ Ngram = tuple[str, ...]
 def compare_tables(
     study: Study, binning: Binning = AS_IN_PAPER, *, shown: int = SHOWN
 ) -> list[Table]:
-    """Compare every system with the first: by bin of source length, sentences, n-grams.
+    """Compare every system with the first: by bin of length, sentences, n-grams.
 
     `shown` sentences and n-grams are listed in each direction.
 
@@ -60,7 +60,8 @@ def compare_tables(
 
 
 def _significance(study: Study, binning: Binning) -> Table:
-    bins, place = source_bins(study, binning)
+    bins, place = length_bins(study, binning)
+    side = study.text.length_side.name
     groups = [(label, place == number) for number, label in enumerate(bins.labels)]
     groups.insert(0, ("all", np.ones(len(study), dtype=bool)))
     counts = [sentence_counts(study, subject) for subject in study.subjects]
@@ -78,7 +79,7 @@ def _significance(study: Study, binning: Binning) -> Table:
                 int(chosen.sum()),
                 *row,
             ]
-    columns = ["baseline", "system", "source words", "sentences"]
+    columns = ["baseline", "system", f"{side} words", "sentences"]
     columns += ["BLEU baseline", "BLEU system", "difference", "p"]
     has_seeds = any(len(subject.members) > 1 for subject in study.subjects)
     note = (
@@ -87,8 +88,9 @@ def _significance(study: Study, binning: Binning) -> Table:
         "the number of bins: with five bins, one p below 0.05 is no surprise. "
         + ("Values are means over seeds. " if has_seeds else "")
         + "A bin has no data where no sentence or translation has four tokens."
+        + length_note(study)
     )
-    return Table("compare-significance", "BLEU by source length", columns, rows, note)
+    return Table("compare-significance", f"BLEU by {side} length", columns, rows, note)
 
 
 def _bleu_of_some(
@@ -147,10 +149,11 @@ def _sentences(study: Study, first: Subject, other: Subject, shown: int, ending:
     order = np.argsort(difference, kind="stable")
     chosen = [int(i) for i in order[::-1][:shown] if difference[i] > 0]
     chosen += [int(i) for i in order[:shown] if difference[i] < 0]
+    sources = {} if study.text.source is None else {"source": study.source_lines}
     rows: list[list[Cell]] = [
         [
             i + 1,
-            study.source_lines[i],
+            *(lines[i] for lines in sources.values()),
             study.reference_lines[i],
             first.hypotheses[i],
             other.hypotheses[i],
@@ -160,7 +163,7 @@ def _sentences(study: Study, first: Subject, other: Subject, shown: int, ending:
         for i in chosen
     ]
     number = len(study.text.references)
-    columns = ["line", "source", "reference", first.name, other.name]
+    columns = ["line", *sources, "reference", first.name, other.name]
     columns += [f"chrF {first.name}", f"chrF {other.name}"]
     columns += [f"BLEU {first.name}", f"BLEU {other.name}", "chrF difference"]
     return Table(

@@ -1,7 +1,8 @@
 """Length ratio, and translation quality by source length (Figure 3 of the paper).
 
-See docs/systems.md 11.3 and 11.4. The sentence score of the reference scripts is smoothed and on a
-scale of its own; corpus BLEU of each bin complements it. All three use all references of a split.
+Of files without their source, lengths are those of the reference. See docs/systems.md 11.3 and
+11.4. The sentence score of the reference scripts is smoothed and on a scale of its own; corpus BLEU
+of each bin complements it. All three use all references of a split.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from jtrans.evaluation.bleu import MAX_ORDER, bleu_counts, bleu_of, drawn_bleu_o
 from jtrans.evaluation.scores import tokenizer_name
 
 Words = Sequence[str]
-GAP = 10  # width of a bin in source words
+GAP = 10  # width of a bin in words
 NO_FOUR_GRAMS = "BLEU has no data where no sentence or translation has four tokens."
 
 
 def length_figures(study: Study, binning: Binning = AS_IN_PAPER) -> list[Figure | Table]:
-    """Return length ratio, sentence score by source length and corpus BLEU by source length."""
-    bins, place = source_bins(study, binning)
+    """Return length ratio, and sentence score and corpus BLEU by length of the source."""
+    bins, place = length_bins(study, binning)
     return [
         _ratio_figure(study),
         _score_figure(study, place, bins.labels),
@@ -37,11 +38,17 @@ def length_figures(study: Study, binning: Binning = AS_IN_PAPER) -> list[Figure 
     ]
 
 
-def source_bins(study: Study, binning: Binning) -> tuple[Bins, NDArray[np.int64]]:
-    """Return bins of source lengths in words, and the bin of every sentence."""
-    lengths = np.array([len(words) for words in study.source_words])
+def length_bins(study: Study, binning: Binning) -> tuple[Bins, NDArray[np.int64]]:
+    """Return bins of lengths in words, and the bin of every sentence."""
+    lengths = np.array([len(words) for words in study.text.length_side.words])
     bins = binning.make(lengths, Bins.equal(GAP))
     return bins, bins.find(lengths)
+
+
+def length_note(study: Study) -> str:
+    """Return a sentence that tells which reference decides the bin, if one does."""
+    is_of_several = study.text.source is None and study.text.more_references
+    return " Lengths are those of the first reference." if is_of_several else ""
 
 
 def closest_length(length: int, references: Sequence[Words]) -> int:
@@ -98,6 +105,8 @@ def _ratio_figure(study: Study) -> Figure:
 
 
 def _score_figure(study: Study, place: NDArray[Any], bins: list[str]) -> Figure:
+    side = study.text.length_side.name
+
     def scores(member: Member | FileMember) -> NDArray[Any]:
         values = map(sentence_score, member.hypothesis_words, study.text.words_of_references)
         return with_ones(list(values))
@@ -108,19 +117,21 @@ def _score_figure(study: Study, place: NDArray[Any], bins: list[str]) -> Figure:
         place,
         bins,
         name="length-score",
-        title="Sentence score by source length",
-        question="How does the mean sentence score change with the length of the source?",
-        x_label="source words",
+        title=f"Sentence score by {side} length",
+        question=f"How does the mean sentence score change with the length of the {side}?",
+        x_label=f"{side} words",
         y_label="mean sentence score",
         note="As in the reference scripts of the paper: the mean of sentence BLEU with add-one "
         "smoothing. It favours short sentences and cannot be compared with corpus BLEU."
-        + study.words.note,
+        + study.words.note
+        + length_note(study),
         count_label="sentences",
     )
 
 
 def _bleu_figure(study: Study, place: NDArray[Any], bins: list[str]) -> Figure:
     case = "lower-cased" if study.lowercase else "cased"
+    side = study.text.length_side.name
     return binned_figure(
         study,
         [(subject, sentence_counts(study, subject)) for subject in study.subjects],
@@ -129,12 +140,12 @@ def _bleu_figure(study: Study, place: NDArray[Any], bins: list[str]) -> Figure:
         score=bleu_of,
         drawn_score=drawn_bleu_of,
         name="length-bleu",
-        title="BLEU by source length",
+        title=f"BLEU by {side} length",
         question="How good is each system on short and on long sentences?",
-        x_label="source words",
+        x_label=f"{side} words",
         y_label="BLEU",
         note="Corpus BLEU of the sentences of each bin (sacreBLEU, tokenizer "
-        f"{tokenizer_name(study.target_language)}, {case}). {NO_FOUR_GRAMS}",
+        f"{tokenizer_name(study.target_language)}, {case}). {NO_FOUR_GRAMS}{length_note(study)}",
         digits=1,
         highest=100.0,
         count_label="sentences",

@@ -14,7 +14,7 @@ from jtrans.analysis.study.study import Study
 from jtrans.text.segment import has_spaces
 
 EACH_WAY, RANDOM = 3, 5
-MOST_WORDS = 40  # a longer source is hard to read on a page
+MOST_WORDS = 40  # a longer sentence is hard to read on a page
 SEED = 1
 MOST_UNITS = 2000  # words or letters to compare: the time grows with their square
 MOST_DROPPED = 120  # letters shown of words that a translation lacks
@@ -43,17 +43,17 @@ class ExampleTranslation:
 
 @dataclass(frozen=True)
 class ExampleSentence:
-    """One sentence: source, all references and all translations."""
+    """One sentence: source if known, all references and all translations."""
 
     line: int  # of the split, counted from 0
-    source: str
+    source: str | None
     references: list[str]
     translations: list[ExampleTranslation]
 
 
 def are_all_long(study: Study) -> bool:
-    """Return whether no source is short enough to be read on a page with ease."""
-    return all(len(words) > MOST_WORDS for words in study.source_words if words)
+    """Return whether no sentence is short enough to be read on a page with ease."""
+    return all(len(words) > MOST_WORDS for words in study.text.length_side.words if words)
 
 
 def choose_examples(study: Study) -> tuple[list[ExampleSentence], list[ExampleSentence]]:
@@ -64,7 +64,7 @@ def choose_examples(study: Study) -> tuple[list[ExampleSentence], list[ExampleSe
     they are out of the shortest.
     """
     scores = [sentence_scores(study, subject, "chrf").tolist() for subject in study.subjects]
-    lengths = list(map(len, study.source_words))
+    lengths = list(map(len, study.text.length_side.words))
     possible = [line for line, length in enumerate(lengths) if 0 < length <= MOST_WORDS]
     if are_all_long(study):
         by_length = sorted(filter(lengths.__getitem__, range(len(study))), key=lengths.__getitem__)
@@ -88,11 +88,12 @@ def choose_examples(study: Study) -> tuple[list[ExampleSentence], list[ExampleSe
 
 
 def _distinct(study: Study, lines: Sequence[int], seen: set[str], count: int) -> list[int]:
-    """Return the first `count` lines whose source is not in `seen`, and add their sources to it."""
+    """Return the first `count` lines whose text is not in `seen`, and add their texts to it."""
+    texts = study.text.length_side.lines
     result: list[int] = []
     for line in lines:
-        if len(result) < count and study.source_lines[line] not in seen:
-            seen.add(study.source_lines[line])
+        if len(result) < count and texts[line] not in seen:
+            seen.add(texts[line])
             result.append(line)
     return result
 
@@ -108,7 +109,8 @@ def _example(study: Study, line: int, scores: Sequence[Sequence[float]]) -> Exam
         )
         for number, subject in enumerate(study.subjects)
     ]
-    return ExampleSentence(line, study.source_lines[line], references, translations)
+    source = None if study.text.source is None else study.source_lines[line]
+    return ExampleSentence(line, source, references, translations)
 
 
 def _nearest(study: Study, text: str, references: Sequence[str]) -> list[TranslationPart]:

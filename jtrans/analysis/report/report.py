@@ -84,7 +84,7 @@ def page(data: ReportData) -> str:
         verdicts=verdicts(data),
         between=between,
         are_long=are_all_long(data.study),
-        spaced=has_spaces(languages[1]),
+        spaced=has_spaces(languages[-1]),
         plain=partial(TranslationPart, is_shared=True),
         limits={"shown": LONG_TEXT, "tail": TAIL, "hidden": MOST_HIDDEN},
         curves=_curves(data),

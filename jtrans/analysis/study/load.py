@@ -15,7 +15,7 @@ from jtrans.analysis.study.words import StudyWords
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.options import DecodingChoices
 from jtrans.errors import ConfigError, CorpusError
-from jtrans.evaluation.leftovers import check_plain_text
+from jtrans.evaluation.leftovers import check_hypothesis
 from jtrans.evaluation.names import distinct_names, group_names
 from jtrans.files import as_text
 from jtrans.models.zoo import system_configs
@@ -67,10 +67,15 @@ def load_study(
         FileMember(name, path, text, words)
         for name, path in zip(names[len(runs) :], hypotheses, strict=True)
     ]
-    checked = [
-        None if as_is else check_plain_text(str(path), file.hypotheses, text.references)
-        for path, file in zip(hypotheses, files, strict=True)
-    ]
+    warnings = _warnings(members)
+    for path, file in zip(hypotheses, files, strict=True):
+        warnings += check_hypothesis(
+            str(path),
+            file.hypotheses,
+            text.references,
+            lowercase=words.lowercase,
+            as_is=as_is,
+        )
     groups: list[Sequence[Member | FileMember]] = [
         *seed_groups(members),
         *([file] for file in files),
@@ -79,7 +84,7 @@ def load_study(
         Subject(name, group, index)
         for index, (name, group) in enumerate(zip(seed_group_names(groups), groups, strict=True))
     ]
-    return Study(subjects, text, corpus, words, [*_warnings(members), *filter(None, checked)])
+    return Study(subjects, text, corpus, words, warnings)
 
 
 def open_members(

@@ -13,7 +13,7 @@ from jtrans.analysis.study.study import Study, Subject
 from jtrans.analysis.study.words import StudyWords, TrainingWords
 from jtrans.corpora.lines import read_line_file
 from jtrans.errors import CorpusError
-from jtrans.evaluation.leftovers import check_plain_text
+from jtrans.evaluation.leftovers import check_hypothesis, check_plain_text
 from jtrans.evaluation.names import check_references
 from jtrans.evaluation.target import UNTOLD, find_target
 from jtrans.progress import Progress, Silent
@@ -22,6 +22,8 @@ from jtrans.text.pipeline import TextSide
 
 LINES_BETWEEN_REPORTS = 10_000
 CHECKED = 1000  # lines of a training text that are searched for pieces and escaped characters
+
+NamedTexts = tuple[Sequence[str], Sequence[Sequence[str]]]  # paths, and the lines of each
 
 
 def load_file_study(
@@ -43,17 +45,22 @@ def load_file_study(
     """
     names = system_names([], files.hypotheses)
     doubt = check_references(files.references, files.hypotheses)
-    paths = [str(path) for path in (files.source, *files.references, *files.hypotheses)]
-    source, *others = read_aligned(paths, source=0)
-    references = others[: len(files.references)]
-    words, warnings = _words_of(files.languages, paths, [source, *others], lowercase)
+    sources = [] if files.source is None else [str(files.source)]
+    targets = [str(path) for path in (*files.references, *files.hypotheses)]
+    texts = read_aligned([*sources, *targets], source=0 if sources else None)
+    source, translated = texts[: len(sources)], texts[len(sources) :]
+    references = translated[: len(files.references)]
+    words, warnings = _words_of(
+        files.languages, (sources, source), (targets, translated), lowercase
+    )
     warnings.append(doubt)
-    for number, (path, lines) in enumerate(zip(paths, [source, *others], strict=True)):
-        if not as_is:
-            its_references = () if number <= len(references) else references
-            warnings.append(check_plain_text(path, lines, its_references))
+    if not as_is:
+        originals = zip([*sources, *targets], [*source, *references], strict=False)
+        warnings += [check_plain_text(path, lines) for path, lines in originals]
+    for file, lines in zip(files.hypotheses, translated[len(references) :], strict=True):
+        warnings += check_hypothesis(str(file), lines, references, lowercase=lowercase, as_is=as_is)
     split = files.references[0].name.partition(".")[0] or files.references[0].name
-    text = SplitText.of(split, source, references, words)
+    text = SplitText.of(split, source[0] if source else None, references, words)
     subjects = [
         Subject(name, [FileMember(name, path, text, words)], index)
         for index, (name, path) in enumerate(zip(names, files.hypotheses, strict=True))
@@ -68,27 +75,30 @@ def load_file_study(
 
 
 def _words_of(
-    languages: str | None, paths: Sequence[str], texts: Sequence[Sequence[str]], lowercase: bool
+    languages: str | None, source: NamedTexts, target: NamedTexts, lowercase: bool
 ) -> tuple[StudyWords, list[str | None]]:
     """Return the words of both languages, and warnings if files contradict or do not tell them.
 
     Args:
         languages: such as ``de-en``; None: by names and scripts.
-        paths: of the source, then of all files in the target language.
-        texts: the lines of each.
+        source: the file of the source, or none.
+        target: all files in the target language, references first.
         lowercase: compare words without case.
     """
     given = split_languages(languages) if languages else (None, None)
-    source = find_target(given[0], paths[:1], texts[:1])
-    target = find_target(given[1], paths[1:], texts[1:])
-    words = StudyWords(TextSide(source.language), TextSide(target.language), lowercase)
-    sides = {"source": source, "target": target}
+    sides = {
+        side: find_target(language, *named)
+        for side, language, named in zip(("source", "target"), given, (source, target), strict=True)
+        if named[0]
+    }
+    split = {side: TextSide(each.language) for side, each in sides.items()}
+    words = StudyWords(split.get("source"), split["target"], lowercase)
     untold = [side for side, language in sides.items() if language.taken_from == UNTOLD]
     warning = (
         f"no file name tells the language of the {' and the '.join(untold)}: English is assumed; "
         "name both, as --languages de-en"
     )
-    return words, [target.warning, warning if untold else None]
+    return words, [sides["target"].warning, warning if untold else None]
 
 
 def _count_words(

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -33,26 +33,53 @@ if TYPE_CHECKING:  # importing them would load torch
     from jtrans.models.base import TranslationModel
 
 
+class LengthSide(NamedTuple):
+    """The side of a text that tells how long its sentences are."""
+
+    name: str  # ``source`` or ``reference``
+    lines: list[str]  # raw text
+    words: list[list[str]]
+
+
 @dataclass(frozen=True)
 class SplitText:
     """The text of a split."""
 
     split: str  # its name
-    source_lines: list[str]  # raw text
+    # raw text, and words of the study before BPE; None: of files without their source
+    source: tuple[list[str], list[list[str]]] | None
     reference_lines: list[str]  # raw text; where there are several references, the first
-    source_words: list[list[str]]  # words of the study, before BPE
     reference_words: list[list[str]]
     # further references of the same lines, as raw text and as words
     more_references: Sequence[tuple[list[str], list[list[str]]]] = ()
 
     @classmethod
     def of(
-        cls, split: str, source: list[str], references: Sequence[list[str]], words: StudyWords
+        cls,
+        split: str,
+        source: list[str] | None,
+        references: Sequence[list[str]],
+        words: StudyWords,
     ) -> SplitText:
         """Return raw text, with all its reference sets, and its words as a study splits them."""
-        source_words = [words.source.segment(line) for line in source]
+        segmented = None
+        if source is not None and words.source is not None:
+            segmented = source, [words.source.segment(line) for line in source]
         first, *more = [(lines, [words.split(line) for line in lines]) for lines in references]
-        return cls(split, source, first[0], source_words, first[1], more)
+        return cls(split, segmented, *first, more)
+
+    @property
+    def source_lines(self) -> list[str]:
+        """The source as raw text, which every study of runs has."""
+        assert self.source is not None
+        return self.source[0]
+
+    @property
+    def length_side(self) -> LengthSide:
+        """The source, or the first reference of files without their source."""
+        if self.source is None:
+            return LengthSide("reference", self.reference_lines, self.reference_words)
+        return LengthSide("source", *self.source)
 
     @property
     def references(self) -> list[list[str]]:
@@ -76,7 +103,7 @@ class SplitText:
 class TextFiles:
     """A test set and translations of it in files, line by line, without any run."""
 
-    source: Path
+    source: Path | None  # only needed to show it and to tell lengths by it
     references: Sequence[Path]  # at least one
     hypotheses: Sequence[Path]  # at least one
     train: Path | None = None  # the target side of a training text
@@ -224,7 +251,7 @@ class Member:
 
 
 class FileMember:
-    """Translations of another tool: a file with one line per source line.
+    """Translations of another tool: a file with one line per sentence.
 
     Args:
         name: as shown to the user.
@@ -257,11 +284,11 @@ class FileMember:
 
 
 def _check_lines(lines: Sequence[Any], text: SplitText, where: str, hint: str) -> None:
-    """Raise a CorpusError unless there is one hypothesis per source line."""
-    if len(lines) != len(text.source_lines):
+    """Raise a CorpusError unless there is one hypothesis per sentence."""
+    if len(lines) != len(text.reference_lines):
         raise CorpusError(
             f"{how_many(len(lines), 'translation')}, but {text.split} has "
-            f"{how_many(len(text.source_lines), 'line')}",
+            f"{how_many(len(text.reference_lines), 'line')}",
             where=where,
             hint=hint,
             kind="corpus.line-counts",

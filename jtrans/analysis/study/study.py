@@ -76,13 +76,16 @@ class Study:
 
     def __post_init__(self) -> None:
         self.split = self.text.split
-        self.source_lines = self.text.source_lines
         self.reference_lines = self.text.reference_lines
-        self.source_words = self.text.source_words
         self.reference_words = self.text.reference_words
 
     def __len__(self) -> int:
-        return len(self.source_lines)
+        return len(self.reference_lines)
+
+    @property
+    def source_lines(self) -> list[str]:
+        """The source as raw text, which every study of runs has."""
+        return self.text.source_lines
 
     @cached_property
     def bootstrap(self) -> Bootstrap:
@@ -105,14 +108,15 @@ class Study:
         return self.words.lowercase
 
     @property
-    def languages(self) -> tuple[str, str]:
-        """The languages of the source and of the hypotheses."""
-        return self.words.source.language, self.words.target.language
+    def languages(self) -> tuple[str, ...]:
+        """The languages of the source, if there is one, and of the hypotheses."""
+        sides = (self.words.source, self.words.target)
+        return tuple(side.language for side in sides if side is not None)
 
     @property
     def target_language(self) -> str:
         """The language of the hypotheses."""
-        return self.languages[1]
+        return self.words.target.language
 
     @property
     def place(self) -> str:

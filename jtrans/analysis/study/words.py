@@ -18,7 +18,7 @@ class StudyWords:
     runs removes, narrows or protects is treated so in the lines of all.
     """
 
-    source: TextSide  # splits lines of the source language
+    source: TextSide | None  # splits lines of the source language; None: there are none
     target: TextSide  # splits lines of the target language; it leaves case alone
     lowercase: bool  # whether words and scores are compared without case
     is_mixed: bool = False  # whether the runs split the target language into different words

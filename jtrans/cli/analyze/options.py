@@ -60,7 +60,7 @@ class StudyOptions:
     split: str = split_option()
     data: Path | None = data_option()
     hyp: list[Path] | None = option(
-        "Other translations of the split, or of --src; or JSON lines of jtrans translate; may "
+        "Other translations of the split, or of --ref; or JSON lines of jtrans translate; may "
         "repeat.",
         "FILE",
     )
@@ -68,7 +68,11 @@ class StudyOptions:
     ref: list[Path] | None = option(
         "References of --hyp; may repeat, for several of each sentence.", "FILE", panel=FILES
     )
-    src: Path | None = option("The source text, or JSON lines with `source`.", "FILE", panel=FILES)
+    src: Path | None = option(
+        "The source text, or JSON lines with `source`; without it, lengths are of the reference.",
+        "FILE",
+        panel=FILES,
+    )
     train: Path | None = option(
         "Target side of a training text, to count words in.", "FILE", panel=FILES
     )
@@ -125,11 +129,8 @@ class StudyOptions:
                 "leave it out; or translate the source (jtrans translate RUN --output FILE) and "
                 "name the translations by --hyp in place of the run",
             )
-        if not self.hyp or self.src is None:
-            raise usage_error(
-                f"--ref without {'--src' if self.hyp else '--hyp'}",
-                "--hyp A --hyp B --ref REFERENCE --src SOURCE",
-            )
+        if not self.hyp:
+            raise usage_error("--ref without --hyp", "--hyp A --hyp B --ref REFERENCE")
         for name in ("split", "data", "checkpoint", "beam", "batch_tokens", "device", "precision"):
             if getattr(self, name) != getattr(type(self), name):
                 raise usage_error(
@@ -157,13 +158,13 @@ class StudyOptions:
             if getattr(self, name) is not None:
                 raise usage_error(
                     f"--{name} has no effect without --ref",
-                    "--hyp A --hyp B --ref REFERENCE --src SOURCE analyses files without a run",
+                    "--hyp A --hyp B --ref REFERENCE analyses files without a run",
                 )
         if not self.runs:
             raise usage_error(
                 "nothing to analyse",
                 "name a run; length, frequency, compare and report also take files: "
-                "--hyp A --hyp B --ref REFERENCE --src SOURCE",
+                "--hyp A --hyp B --ref REFERENCE",
             )
         return load_study(
             [find_run(name) for name in self.runs],

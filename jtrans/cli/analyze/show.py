@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from jtrans.analysis.study.study import Study
     from jtrans.cli.analyze.options import OutputOptions, StudyOptions
 
+LINE = "line"  # the first column of tables that show sentences
 CELL_LIMIT = 60  # characters of a sentence in a table
-TEXTS = 4  # columns of sentences: source, reference, two translations
 RECORD_LIMIT = 400  # characters of a sentence that has lines of its own
 
 
@@ -77,7 +77,7 @@ def print_item(item: Figure | Table, *, is_first: bool) -> None:
         print("no data")
         return
     numeric = numeric_columns(item)
-    if numeric.count(False) >= TEXTS and not console.is_plain(sys.stdout):
+    if columns[0] == LINE and not console.is_plain(sys.stdout):
         _print_records(columns, rows, numeric)
         return
     words = {name for name, is_number in zip(columns, numeric, strict=True) if not is_number}

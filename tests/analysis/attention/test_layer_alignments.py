@@ -189,7 +189,7 @@ def test_links_are_the_words_with_most_weight(study: Study, number: int, layer: 
 
 def test_every_layer_is_measured_and_the_best_reported(study: Study, tmp_path: Path) -> None:
     path = tmp_path / "gold"
-    lines = [" ".join(f"{i}-{i}" for i in range(len(w))) for w in study.source_words]
+    lines = [" ".join(f"{i}-{i}" for i in range(len(w))) for w in study.text.length_side.words]
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     gold = find_gold(study, path)
     best, layers = alignment_tables(study, gold)

@@ -141,8 +141,7 @@ def test_the_order_of_sentences_does_not_matter(  # Q2
     other = load_study([study.runs[0]], "test", ON_CPU)
     order = list(range(len(other)))[::-1]
     text = other.text
-    everything: list[Any] = [text.source_lines, text.reference_lines]
-    everything += [text.source_words, text.reference_words]
+    everything: list[Any] = [*text.length_side[1:], text.reference_lines, text.reference_words]
     for lines in everything:
         lines[:] = [lines[i] for i in order]
     for one, two in zip(position_figures(study), position_figures(other), strict=True):

@@ -40,7 +40,7 @@ def test_bins_are_compared_by_paired_bootstrap(files: Study) -> None:
     rows = [row for row in table.rows if row[1] == "perfect.en"]
     assert [row[2] for row in rows] == ["all", "1–3", ">3"]
     for row, inside in zip(rows, (range(99), range(4), range(4, 99)), strict=True):
-        chosen = [i for i, words in enumerate(files.source_words) if len(words) in inside]
+        chosen = [i for i, words in enumerate(files.text.length_side.words) if len(words) in inside]
         systems = [
             SystemOutput(subject.name, [subject.hypotheses[i] for i in chosen], [], [])
             for subject in (files.subjects[0], files.subjects[2])

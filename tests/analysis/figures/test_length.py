@@ -65,7 +65,9 @@ def test_bleu_of_each_bin_is_sacrebleu_of_its_lines(study: Study) -> None:
     assert figure.bins == ["1", "2–3", ">3"]
     for subject, series in zip(study.subjects, figure.series, strict=True):
         for place, inside in enumerate((range(2), range(2, 4), range(4, 99))):
-            chosen = [i for i, words in enumerate(study.source_words) if len(words) in inside]
+            chosen = [
+                i for i, words in enumerate(study.text.length_side.words) if len(words) in inside
+            ]
             lines = [subject.hypotheses[i] for i in chosen]
             references = [study.reference_lines[i] for i in chosen]
             expected = BLEU(force=True).corpus_score(lines, [references]).score
@@ -79,7 +81,7 @@ def test_bleu_of_each_bin_is_sacrebleu_of_its_lines(study: Study) -> None:
 def test_sentence_scores_are_averaged_in_their_bin(study: Study) -> None:
     figure = _figures(study, Binning(edges=(2,)))["length-score"]
     subject = study.subjects[0]
-    chosen = [i for i, words in enumerate(study.source_words) if len(words) >= 3]
+    chosen = [i for i, words in enumerate(study.text.length_side.words) if len(words) >= 3]
     scores = [
         sentence_score(subject.hypothesis_words[i], [study.reference_words[i]]) for i in chosen
     ]
@@ -103,7 +105,7 @@ def test_further_references_count_in_all_three_figures(study: Study) -> None:
     ratio, score, bleu = _figures(study, Binning(edges=(1,))).values()
     assert ratio.series[0].values == [1]
     assert score.series[0].values == [pytest.approx(1)] * 2
-    longest = [i for i, line in enumerate(study.source_words) if len(line) >= 2]
+    longest = [i for i, line in enumerate(study.text.length_side.words) if len(line) >= 2]
     sets = [[lines[i] for i in longest] for lines in (hypotheses, text.reference_lines, hypotheses)]
     expected = BLEU(force=True).corpus_score(sets[0], sets[1:]).score
     assert bleu.series[0].values[1] == pytest.approx(expected)

@@ -270,9 +270,9 @@ def test_the_shortest_of_long_sentences_are_examples(
     monkeypatch.setattr("jtrans.analysis.report.examples.EACH_WAY", 1)
     monkeypatch.setattr("jtrans.analysis.report.examples.RANDOM", 2)
     different, drawn = choose_examples(study)
-    shown = [len(study.source_words[example.line]) for example in (*different, *drawn)]
+    shown = [len(study.text.length_side.words[example.line]) for example in (*different, *drawn)]
     assert len(shown) >= 2
-    assert max(shown) <= sorted(map(len, study.source_words))[3]
+    assert max(shown) <= sorted(map(len, study.text.length_side.words))[3]
 
 
 @pytest.mark.parametrize(

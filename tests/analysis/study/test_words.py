@@ -140,6 +140,7 @@ def test_references_have_the_words_that_the_run_would_write(side: TextSide, line
     assert side.segment(line) != other.segment(line)
 
     words = StudyWords.of([pipeline])
+    assert words.source is not None
     assert words.split(line) == words.source.segment(line) == side.segment(line)
     assert not words.is_mixed
     assert words.like(other).split(line) == other.segment(line)
