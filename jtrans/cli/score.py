@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,7 @@ _SEARCH = ("beam", "length_penalty", "length_penalty_form", "max_length", "batch
 _MODEL = ("checkpoint", "device", "precision")
 UNUSED = {
     "on the scores of runs": _TEXT,
-    "with --force": (*_TEXT, *_SEARCH, "split", "metric", "data", "lowercase", "latex"),
+    "with --force": (*_TEXT, *_SEARCH, "split", "metric", "data", "lowercase", "tokenize", "latex"),
     "with --hyp and --ref": (*_SEARCH, *_MODEL, "split", "data"),
 }
 
@@ -72,6 +73,11 @@ class ScoreOptions:
     lowercase: bool | None = flag(
         "--lowercase/--cased", "Compare without case.", shown="the run's case; files: cased"
     )
+    tokenize: str | None = option(
+        "Tokenizer of BLEU, by its name in sacreBLEU: 13a, intl, char, flores200, none.",
+        "NAME",
+        "that of the target language",
+    )
     latex: bool = flag("--latex", "Print the table for a paper, in LaTeX.")
     force: str | None = option(
         "Print the run's log-probability of these translations, line by line; of JSON lines of "
@@ -89,7 +95,7 @@ class ScoreOptions:
     )
     ref: list[str] | None = option("References, one file per set.", "FILE...", panel=FILES)
     languages: str | None = option(
-        "The target chooses sacreBLEU's tokenizer.", "SOURCE-TARGET", "by the files' names", FILES
+        "The target decides sacreBLEU's tokenizer.", "SOURCE-TARGET", "by the files' names", FILES
     )
     as_is: bool = flag("--as-is", "Score BPE pieces and escaped characters as they are.", FILES)
 
@@ -140,14 +146,23 @@ class ScoreOptions:
         """Return the names of the metrics.
 
         Raises:
-            ConfigError: an unknown metric.
+            JtransError: an unknown metric, or a tokenizer that cannot be used.
         """
         from jtrans.evaluation.systems import TITLES, check_metrics
 
         given = (default if self.metric is None else self.metric).replace("_", "-").split(",")
         names = [name.strip().lower() for name in given]
         by_title = {title.lower(): name for name, title in TITLES.items()}
-        return check_metrics([by_title.get(name, name) for name in names])
+        metrics = check_metrics([by_title.get(name, name) for name in names])
+        if self.tokenize is not None:
+            from jtrans.evaluation.scores import check_tokenizer
+
+            if "bleu" not in metrics:
+                raise usage_error(
+                    "--tokenize has no effect without the metric bleu", "leave it out"
+                )
+            check_tokenizer(self.tokenize)
+        return metrics
 
 
 @grouped()
@@ -182,8 +197,15 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
         return
     from jtrans.cli.score_report import report_on_runs
 
-    metrics, data, lowercase = options.metrics(METRICS), options.data, options.lowercase
-    report = report_on_runs(opened, options.split, metrics, choices, data=data, lowercase=lowercase)
+    report = report_on_runs(
+        opened,
+        options.split,
+        options.metrics(METRICS),
+        choices,
+        data=options.data,
+        lowercase=options.lowercase,
+        tokenizer=options.tokenize,
+    )
     _show(report, options, as_json)
 
 
@@ -208,6 +230,7 @@ def _score_files(options: ScoreOptions) -> ScoreReport:
     references, hypotheses = texts[: len(ref)], texts[-len(hyp) :]
     language = None if options.languages is None else split_languages(options.languages)[1]
     target = find_target(language, [*ref, *hyp], [*references, *hypotheses])
+    target = replace(target, chosen=options.tokenize)
     if not options.as_is:
         doubts += [check_plain_text(*text) for text in zip(ref, references, strict=True)]
     lowercase, as_is = bool(options.lowercase), options.as_is
@@ -228,6 +251,7 @@ def _score_files(options: ScoreOptions) -> ScoreReport:
         metrics=metrics,
         target_language=target.language,
         lowercase=lowercase,
+        tokenizer=options.tokenize,
     )
     console.talk(f"The {target.describe()}")
     return ScoreReport(evaluation, target, other_warnings=[*filter(None, doubts)])

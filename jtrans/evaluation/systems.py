@@ -157,6 +157,7 @@ def evaluate(
     metrics: Sequence[str],
     target_language: str,
     lowercase: bool,
+    tokenizer: str | None = None,
     is_window: bool = False,
 ) -> Evaluation:
     """Score systems in every metric, group them by seed, and compare groups with the first.
@@ -169,13 +170,18 @@ def evaluate(
         metrics: names out of `TITLES`.
         target_language: decides sacreBLEU's tokenizer.
         lowercase: compare without case.
+        tokenizer: of BLEU, one of sacreBLEU's; None: that of the target language.
         is_window: whether a group has checkpoints of one run, not seeds.
 
     Raises:
         CorpusError: an empty test set, or numbers of lines that differ.
     """
     plain = [name for name in metrics if name != MULTI_BLEU]
-    options: dict[str, Any] = {"target_language": target_language, "lowercase": lowercase}
+    options: dict[str, Any] = {
+        "target_language": target_language,
+        "lowercase": lowercase,
+        "tokenizer": tokenizer,
+    }
     bootstrap = Bootstrap(len(references[0]) if references else 0)
     systems, groups = [], dict[str, SeedGroup]()
     for number, output in enumerate(outputs):
@@ -192,7 +198,7 @@ def evaluate(
         groups.setdefault(key, SeedGroup(name, [], is_window)).members.append(system)
     compared = compare_groups(list(groups.values()), plain, bootstrap.sentences)
     warnings: list[str | None] = []
-    if "bleu" in plain:
+    if "bleu" in plain and tokenizer != "none":
         warnings = [tokenised_warning(each.name, each.lines) for each in outputs]
         warnings.append(escaped_warning(references))
     return Evaluation(

@@ -25,16 +25,20 @@ class TargetLanguage:
     language: str
     taken_from: str
     warning: str | None = None
+    chosen: str | None = None  # the tokenizer that the user chose
 
     @property
     def tokenizer(self) -> str:
         """The name of sacreBLEU's tokenizer."""
-        return tokenizer_name(self.language)
+        return self.chosen or tokenizer_name(self.language)
 
     def describe(self) -> str:
         """Describe the choice in words."""
         text = f"target language is {self.language} ({self.taken_from}), tokenizer {self.tokenizer}"
-        is_makeshift = self.tokenizer == "char" and base_language(self.language) in ("ja", "ko")
+        is_makeshift = self.tokenizer == "char" != self.chosen and base_language(self.language) in (
+            "ja",
+            "ko",
+        )
         return text + (": MeCab is not installed" if is_makeshift else "")
 
 

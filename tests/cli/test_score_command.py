@@ -19,6 +19,7 @@ import torch
 from plugins.command_line import Jtrans, start_process
 from plugins.random_runs import MakeRun
 from plugins.small_corpus import make_nouns
+from sacrebleu.metrics.bleu import BLEU
 
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.runs import Run
@@ -257,6 +258,17 @@ def test_a_band_is_not_for_scores_of_another_kind(
     assert f"run: band not checked: {reason}\n" in result.err
 
 
+def test_a_band_is_not_for_scores_by_another_tokenizer(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    bands = {"test": {**IMPOSSIBLE, "metric": "bleu"}}
+    run = _run_of(corpus, make_run, config={"expect": bands})
+    result = jtrans("score", run, "--tokenize", "intl")
+    assert result.code == 0 and "|tok:intl|" in result.out
+    assert "run: band not checked: it is for the tokenizer 13a, not intl\n" in result.err
+    assert jtrans("score", run, "--tokenize", "13a").code == 4
+
+
 @pytest.mark.parametrize("options", [["--beam", "5"], ["--cased"], ["--checkpoint", "best"]])
 def test_the_settings_of_the_recipe_may_be_given(
     options: list[str], jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
@@ -468,6 +480,23 @@ def test_a_file_that_is_compared_with_itself_is_named(jtrans: Jtrans) -> None:
     assert report["warnings"] == [said] and f"warning: {said}" in result.err
 
 
+def test_the_tokenizer_can_be_chosen(jtrans: Jtrans) -> None:
+    reference, hypothesis = ["it costs them 5$ ."] * 100, ["it costs them only 5$ ."] * 100
+    _write(ref_en=reference, hyp_en=hypothesis)
+    files = ("score", "--hyp", "hyp.en", "--ref", "ref.en", "--json")
+    usual, result = jtrans(*files), jtrans(*files, "--tokenize", "none")
+    assert "tokenizer none" in result.err
+    report = json.loads(result.out)
+    assert report["tokenizer"] == "none"
+    assert "|tok:none|" in report["systems"][0]["signatures"]["bleu"]
+    expected = BLEU(tokenize="none", force=True).corpus_score(hypothesis, [reference]).score
+    assert report["systems"][0]["bleu"] == pytest.approx(expected)
+    assert json.loads(usual.out)["systems"][0]["bleu"] != pytest.approx(expected)
+    # the text of the tokenizer none is meant to be tokenised
+    assert "tokenized period" in usual.err and "tokenized period" not in result.err
+
+
+OF_FILES = ["--hyp", "good.en", "--ref", "ref.en"]
 REFUSED: list[tuple[list[str], str]] = [
     ([], "nothing to score"),
     (["--hyp", "good.en"], "--hyp and --ref must be given together"),
@@ -480,6 +509,8 @@ REFUSED: list[tuple[list[str], str]] = [
     (["--hyp", "good.en", "--ref", "ref.en", "--metric", "blue"], "unknown metric 'blue'"),
     (["--hyp", "good.en", "--ref", "ref.en", "--languages", "de"], "--languages de is"),
     (["--hyp", "good.en", "--ref", "ref.en", "./ref.en"], "ref.en is given twice"),
+    ([*OF_FILES, "--tokenize", "inlt"], "unknown tokenizer 'inlt'"),
+    ([*OF_FILES, "--tokenize", "intl", "--metric", "ter"], "--tokenize has no effect without"),
     (["nowhere"], "no such run: nowhere"),
     (["nowhere", "--force", "good.en"], "--force and --src must be given together"),
     (["--force", "good.en", "--src", "src.de"], "--force needs a RUN"),
@@ -488,7 +519,6 @@ REFUSED: list[tuple[list[str], str]] = [
 
 
 FORCED = ["run", "--force", "good.en", "--src", "ref.en"]
-OF_FILES = ["--hyp", "good.en", "--ref", "ref.en"]
 
 
 @pytest.mark.parametrize(
@@ -497,6 +527,7 @@ OF_FILES = ["--hyp", "good.en", "--ref", "ref.en"]
         ([*FORCED, "--beam", "7"], "--beam has no effect with --force"),
         ([*FORCED, "--length-penalty", "0.5"], "--length-penalty has no effect with --force"),
         ([*FORCED, "--split", "valid"], "--split has no effect with --force"),
+        ([*FORCED, "--tokenize", "intl"], "--tokenize has no effect with --force"),
         ([*FORCED, "--cased"], "--lowercase/--cased has no effect with --force"),
         ([*OF_FILES, "--checkpoint", "last"], "--checkpoint has no effect with --hyp and --ref"),
         ([*OF_FILES, "--split", "valid"], "--split has no effect with --hyp and --ref"),

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 
-from jtrans.errors import CorpusError
+from jtrans.errors import ConfigError, CorpusError, WorkError
 from jtrans.evaluation import scores
 from jtrans.evaluation.scores import (
     METRICS,
+    check_tokenizer,
     corpus_score,
     interval_text,
     make_metric,
@@ -149,6 +150,32 @@ def test_japanese_and_korean_use_characters_where_mecab_is_missing(
             ["私は元気"], [["私は元気"]], metrics=["bleu"], target_language=language
         )
         assert "|tok:char|" in score.signature
+
+
+@pytest.mark.parametrize(
+    ("name", "fault", "error", "message"),
+    [
+        ("flores200", ImportError("no sentencepiece"), ConfigError, "needs a package"),
+        ("ja-mecab", RuntimeError("no MeCab"), ConfigError, "needs a package"),
+        ("flores200", OSError("no network"), WorkError, "cannot load .*: no network"),
+        ("intl13", None, ConfigError, "unknown tokenizer 'intl13'"),
+    ],
+)
+def test_tokenizers_that_cannot_be_used_are_refused(
+    name: str,
+    fault: Exception | None,
+    error: type[Exception],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_: str) -> None:
+        assert fault is not None
+        raise fault
+
+    monkeypatch.setattr("sacrebleu.metrics.bleu._get_tokenizer", fail)
+    with pytest.raises(error, match=message) as refused:
+        check_tokenizer(name)
+    assert getattr(refused.value, "hint", None)
 
 
 def test_chinese_counts_characters_in_every_metric() -> None:

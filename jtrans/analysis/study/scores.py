@@ -11,7 +11,10 @@ from jtrans.evaluation.systems import ALL_METRICS, Evaluation, SystemOutput, eva
 
 
 def score_runs(
-    members: Sequence[Member], metrics: Sequence[str], lowercase: bool | None = None
+    members: Sequence[Member],
+    metrics: Sequence[str],
+    lowercase: bool | None = None,
+    tokenizer: str | None = None,
 ) -> Evaluation:
     """Score every run, multi-bleu on its own words, and compare systems with the first one's.
 
@@ -19,6 +22,7 @@ def score_runs(
         members: the runs, the baseline first; all references of their text are used.
         metrics: names out of `TITLES`.
         lowercase: compare without case; None: if a run writes lower case.
+        tokenizer: of BLEU, one of sacreBLEU's; None: that of the target language.
 
     Raises:
         JtransError: a run that cannot translate, or an empty split.
@@ -29,18 +33,22 @@ def score_runs(
         for name, group in zip(seed_group_names(groups), groups, strict=True)
         for member in group
     }
-    return _evaluate(members, [names[member.name] for member in members], metrics, lowercase)
+    of_each = [names[member.name] for member in members]
+    return _evaluate(members, of_each, metrics, lowercase, tokenizer)
 
 
 def score_windows(
-    members: Sequence[Member], metrics: Sequence[str], lowercase: bool | None = None
+    members: Sequence[Member],
+    metrics: Sequence[str],
+    lowercase: bool | None = None,
+    tokenizer: str | None = None,
 ) -> Evaluation:
     """Score every checkpoint of the runs' windows; the checkpoints of a run are one group.
 
     The arguments are those of `score_runs`, with the members of `open_windows`.
     """
     groups = [member.name.rpartition("@")[0] for member in members]
-    return _evaluate(members, groups, metrics, lowercase, is_window=True)
+    return _evaluate(members, groups, metrics, lowercase, tokenizer, is_window=True)
 
 
 def _evaluate(
@@ -48,6 +56,7 @@ def _evaluate(
     groups: Sequence[str],
     metrics: Sequence[str],
     lowercase: bool | None,
+    tokenizer: str | None,
     *,
     is_window: bool = False,
 ) -> Evaluation:
@@ -62,6 +71,7 @@ def _evaluate(
         metrics=metrics,
         target_language=members[0].run.pipeline.target.language,
         lowercase=lowercase,
+        tokenizer=tokenizer,
         is_window=is_window,
     )
 
