@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -333,3 +334,15 @@ def test_lower_case_beside_cased_references_is_told(jtrans: Jtrans, tmp_path: Pa
         assert told.code == 0
         assert "warning: a.en is in lower case, and the references are not: --lowerc" in told.err
         assert "lower case" not in jtrans(*command, *files, "--lowercase").err
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_warnings_of_a_file_whose_name_is_not_utf8_are_on_the_page(
+    jtrans: Jtrans, tmp_path: Path
+) -> None:
+    name = os.fsdecode(b"caf\xe9.en")
+    (tmp_path / name).write_text("".join(f"{line.upper()}\n" for line in LINES), "utf-8")
+    assert jtrans("analyze", "report", "--hyp", name, "--ref", "test.en").code == 0
+    page = (tmp_path / "reports" / "report.html").read_text("utf-8")
+    [warning] = re.findall("<p class=.warning.>(the references .*)</p>", page)
+    assert r"caf\xe9.en" in warning and "lower case" in warning

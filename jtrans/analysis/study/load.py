@@ -70,7 +70,7 @@ def load_study(
     warnings = _warnings(members)
     for path, file in zip(hypotheses, files, strict=True):
         warnings += check_hypothesis(
-            str(path),
+            as_text(str(path)),
             file.hypotheses,
             text.references,
             lowercase=words.lowercase,

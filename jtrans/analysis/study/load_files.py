@@ -16,6 +16,7 @@ from jtrans.errors import CorpusError
 from jtrans.evaluation.leftovers import check_hypothesis, check_plain_text
 from jtrans.evaluation.names import check_references
 from jtrans.evaluation.target import UNTOLD, find_target
+from jtrans.files import as_text
 from jtrans.progress import Progress, Silent
 from jtrans.text.language import split_languages
 from jtrans.text.pipeline import TextSide
@@ -56,9 +57,11 @@ def load_file_study(
     warnings.append(doubt)
     if not as_is:
         originals = zip([*sources, *targets], [*source, *references], strict=False)
-        warnings += [check_plain_text(path, lines) for path, lines in originals]
+        warnings += [check_plain_text(as_text(path), lines) for path, lines in originals]
     for file, lines in zip(files.hypotheses, translated[len(references) :], strict=True):
-        warnings += check_hypothesis(str(file), lines, references, lowercase=lowercase, as_is=as_is)
+        warnings += check_hypothesis(
+            as_text(str(file)), lines, references, lowercase=lowercase, as_is=as_is
+        )
     split = files.references[0].name.partition(".")[0] or files.references[0].name
     text = SplitText.of(split, source[0] if source else None, references, words)
     subjects = [
@@ -69,7 +72,7 @@ def load_file_study(
     if files.train is not None:
         lines = read_line_file(files.train)
         if not as_is:
-            warnings.append(check_plain_text(str(files.train), lines[:CHECKED]))
+            warnings.append(check_plain_text(as_text(str(files.train)), lines[:CHECKED]))
         training = _count_words(files.train, lines, words, progress)
     return Study(subjects, text, None, words, [*filter(None, warnings)], files, training)
 
