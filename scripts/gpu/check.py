@@ -9,7 +9,8 @@ GPU, most of them compilation: none begins after --minutes, and the same command
 that the file does not have yet. Without a GPU the same code runs at tiny sizes, with the kernels in
 Triton's interpreter; its timings mean nothing.
 
-Needs torch, triton, numpy, pydantic and safetensors besides jtrans itself.
+Needs torch, triton, numpy, pydantic and safetensors besides jtrans itself; the part of the commands
+needs all that jtrans requires.
 Exit codes: 0, 1 when a part failed, 4 when a check of correctness failed.
 """
 
@@ -42,7 +43,7 @@ SAME = ("device", "torch", "triton", "python", "size")  # of the parts that are 
 
 def sections(scale: Scale) -> dict[str, Callable[[], list[Row]]]:
     """Return the parts of the check by title, in order."""
-    from scripts.gpu import captured, correctness, devices, questions, rows, speed
+    from scripts.gpu import captured, commands, correctness, devices, questions, rows, speed
     from scripts.gpu.timing import machine_rates
 
     # the ceilings with which parts compare, whether or not their own part runs
@@ -66,6 +67,7 @@ def sections(scale: Scale) -> dict[str, Callable[[], list[Row]]]:
         "correctness, rows": lambda: rows.check_row_linear(scale),
         "correctness, dropout": lambda: devices.check_dropout(scale),
         "correctness, captured steps": lambda: captured.captured(scale),
+        "correctness, commands": lambda: commands.commands(scale),
         "ceilings": ceilings,
         "updates": lambda: speed.updates(scale),
         "attention (times the copy)": lambda: questions.attention(scale),
