@@ -48,6 +48,11 @@ class DeviceInfo:
         return f"{self.name}{threads}, {precision}{by}{note}"
 
 
+def device_name(device: torch.device) -> str:
+    """Return a GPU's name, such as ``NVIDIA H100 80GB HBM3``, or the kind of another device."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
 def resolve_device(name: str | torch.device | None = None) -> torch.device:
     """Return the device of a name; ``auto`` takes JTRANS_DEVICE, else a GPU if there is one.
 
@@ -197,7 +202,7 @@ def _prepare(device: torch.device, margin: float, rounds: int) -> DeviceInfo:
         _keep_kernels()
         fault = missing_triton()
         note = f"attention without our kernels, as {fault}" if fault else ""
-        return DeviceInfo(torch.cuda.get_device_name(device), 0, "cuBLAS", note)
+        return DeviceInfo(device_name(device), 0, "cuBLAS", note)
     if device.type != "cpu":
         return DeviceInfo(device.type, 0, "")
     # oneDNN keeps code and buffers for every shape it meets, 1,024 of them by default: sentence

@@ -22,6 +22,7 @@ from jtrans.config import Config
 from jtrans.data.bpe_dropout import make_bpe_dropout
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.models.base import TranslationModel
+from jtrans.nn.device import device_name
 from jtrans.nn.layer import has_compiled_layers
 from jtrans.runs import Checkpoint, Run, first_undamaged
 from jtrans.training.checkpoint import load_checkpoint, share_state
@@ -173,8 +174,13 @@ class Trainer:
             return self.state.result(self.run.folder, str(self.stopping.reached(self.state)), first)
         if self.ranks.is_first:
             self.state.events = self.run.cut_log(self.state.events)
-        threads = torch.get_num_threads()
-        self.metrics.log("start", time=now(), precision=self.precision, threads=threads)
+        self.metrics.log(
+            "start",
+            time=now(),
+            precision=self.precision,
+            device=device_name(self.model.device),
+            threads=torch.get_num_threads(),
+        )
         self._exchange()
         self.metrics.start_clock()
         self._saved_seconds = self.state.seconds

@@ -22,6 +22,7 @@ from scripts.reproduction.settings import fault_of, settings_differ
 
 FORMAT = 1
 METRICS = ("bleu", "chrf", "multi-bleu")
+THEN = ", then "  # between the devices of a run that went on with another one
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 Percent = Annotated[float, Field(ge=0.0, le=100.0)]
@@ -99,7 +100,7 @@ class RowResult:
         config: the resolved configuration.
         data: the data it was trained on.
         versions: the versions of jtrans, torch, python and sacreBLEU.
-        machine: processor, device and precision.
+        machine: processor, device and precision; of a run with several devices, all (`THEN`).
         parameters: number of trainable parameters.
         training: the length of training and the reason for its end.
         checkpoint: the name of the checkpoint that translated.
@@ -134,6 +135,11 @@ class RowResult:
         """Its processor and device as readable text."""
         device = self.machine["device"].replace(", 1 threads", ", 1 thread")
         return f"{self.machine['processor']}, {device}"
+
+    @property
+    def is_of_cpu(self) -> bool:
+        """Whether training never used another device."""
+        return all(device.startswith("cpu") for device in self.machine["device"].split(THEN))
 
     @property
     def is_of_task(self) -> bool:

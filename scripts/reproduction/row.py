@@ -19,6 +19,7 @@ from scripts.reproduction.catalogue import Row
 from scripts.reproduction.data import describe_data, digests
 from scripts.reproduction.results import (
     METRICS,
+    THEN,
     RowResult,
     SplitScores,
     file_name,
@@ -344,24 +345,26 @@ def versions() -> dict[str, str]:
     }
 
 
+def _device_of(start: Mapping[str, Any]) -> str:
+    name = str(start["device"])
+    return f"cpu, {start['threads']} threads" if name == "cpu" else name
+
+
 def machine(run: Run, device: str | None) -> dict[str, str]:
-    """Return the processor and the device of the last session, and the precisions of all."""
+    """Return the processor of the last session, and devices and precisions of all sessions."""
     import os
 
     import torch
 
-    from jtrans.nn.device import resolve_device
+    from jtrans.nn.device import device_name, resolve_device
     from scripts.bench.interleave import processor
 
-    place = resolve_device(device)
+    here = {"device": device_name(resolve_device(device)), "threads": torch.get_num_threads()}
     starts = [event for event in run.events() if event.get("event") == "start"]
-    threads = starts[-1].get("threads") if starts else None  # scoring alone has no start
-    used = f"{place.type}, {threads or torch.get_num_threads()} threads"
-    if place.type == "cuda":
-        used = torch.cuda.get_device_name(place)
+    used = [_device_of({**here, **start}) for start in starts or [here]]  # scoring has no start
     return {
         "processor": f"{processor()}, {os.cpu_count()} cores",
-        "device": used,
+        "device": THEN.join(dict.fromkeys(used)),
         "precision": ", ".join(dict.fromkeys(str(start["precision"]) for start in starts)),
         "sessions": str(len(starts)),
     }

@@ -181,7 +181,7 @@ def _beside(ours: float, published: float | None, *, is_subset: bool) -> str:
 def processor_minutes(results: Sequence[RowResult]) -> list[float] | None:
     """Return the processor minutes of each seed, None on a GPU or if a result does not say."""
     known = [result.training.get("processor_minutes") for result in results]
-    if None in known or not all(result.machine["device"].startswith("cpu") for result in results):
+    if None in known or not all(result.is_of_cpu for result in results):
         return None
     return [float(minutes) for minutes in known if minutes is not None]
 

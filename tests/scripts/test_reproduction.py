@@ -36,9 +36,9 @@ from scripts.reproduction.catalogue import (
 )
 from scripts.reproduction.data import catalogue_name
 from scripts.reproduction.results import RowResult, read_results
-from scripts.reproduction.row import Job, is_of_recipe, limited
+from scripts.reproduction.row import Job, is_of_recipe, limited, machine
 from scripts.reproduction.settings import plain, settings_differ
-from scripts.reproduction.summary import RowSummary, cells, notes, summarise
+from scripts.reproduction.summary import RowSummary, cells, notes, processor_minutes, summarise
 from scripts.reproduction.verdict import conclusion, verdict
 
 ROOT = Path(__file__).parents[2]
@@ -208,6 +208,7 @@ def test_a_row_stopped_in_training_gives_what_an_undisturbed_one_gives(
     ours, theirs = (RowResult.read(folder / "rows" / name) for folder in (out, done))
     assert ours.splits["test"].hypotheses == theirs.splits["test"].hypotheses
     assert ours.machine["sessions"] == "2"
+    assert ours.machine["device"] == theirs.machine["device"] and ours.is_of_cpu
 
 
 def test_a_row_made_again_from_its_result_is_compared_with_the_band_of_its_seeds(
@@ -785,3 +786,16 @@ def test_a_result_is_printed_with_one_thread_and_kept_as_it_was_written(done: Pa
     assert replace(result, machine=machine).place == "A, cpu, 1 thread"
     machine["device"] = "cpu, 11 threads"
     assert replace(result, machine=machine).place == "A, cpu, 11 threads"
+
+
+def test_a_result_names_all_devices_of_its_training(tmp_path: Path, done: Path) -> None:
+    run = Run(tmp_path)
+    for device, threads in (("Some GPU", 1), ("cpu", 1), ("cpu", 2), ("cpu", 2)):
+        start = {"event": "start", "device": device, "threads": threads, "precision": "bf16"}
+        run.log(start)
+    made_on = machine(run, "cpu")
+    assert made_on["device"] == "Some GPU, then cpu, 1 threads, then cpu, 2 threads"
+    assert made_on["sessions"] == "4"
+    result = replace(RowResult.read(done / "rows" / "transformer-small-1.json"), machine=made_on)
+    assert not result.is_of_cpu
+    assert processor_minutes([result]) is None

@@ -27,7 +27,7 @@ from jtrans.config import Config
 from jtrans.data.prepared import ParallelIds
 from jtrans.errors import JtransError
 from jtrans.files import cache_folder, read_json, text_digest, write_json
-from jtrans.nn.device import wait_for
+from jtrans.nn.device import device_name, wait_for
 from jtrans.nn.memory import available_memory
 from jtrans.training.divergence.random_state import RandomState
 from jtrans.training.memory import memory_errors, peak_memory
@@ -188,7 +188,7 @@ def _key(trainer: Trainer, config: Config) -> dict[str, Any]:
     device, training = trainer.model.device, config.training
     name = f"{platform.node()}, {os.cpu_count()} processors, {torch.get_num_threads()} threads"
     if device.type == "cuda":
-        name = torch.cuda.get_device_name(device)
+        name = device_name(device)
     names = ("batch_tokens", "r_drop", "recompute", "compile", "label_smoothing")
     return {
         "model": config.model.model_dump(mode="json"),
