@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,10 +97,15 @@ def sacrebleu_scores(
     """
     check_lines(hypotheses, references)
     bootstrap = bootstrap or Bootstrap(len(hypotheses))
-    options: dict[str, Any] = {"target_language": target_language, "lowercase": lowercase}
     scores = []
     for name in metrics:
-        metric = make_metric(name, references, tokenizer=tokenizer, **options)
+        metric = make_metric(
+            name,
+            references,
+            target_language=target_language,
+            lowercase=lowercase,
+            tokenizer=tokenizer,
+        )
         # as sacreBLEU's corpus_score, but with the score of every drawn test set; sacreBLEU's
         # bootstrap raises a TypeError if a drawn test set has no match
         counts = metric._extract_corpus_statistics(hypotheses, None)
@@ -157,14 +161,15 @@ def check_tokenizer(name: str) -> None:
         )
     try:
         BLEU(tokenize=name)
-    except (ImportError, RuntimeError):  # which of the two depends on the tokenizer
-        raise ConfigError(
-            f"the tokenizer {name} needs a package that is not installed",
-            where="--tokenize",
-            hint=f"pip install {_PACKAGES.get(name, 'sentencepiece')}",
-            kind="config.absent-tokenizer",
-        ) from None
-    except (OSError, SystemExit) as error:  # sacreBLEU leaves Python after faults of SSL
+    except (ImportError, RuntimeError, OSError, SystemExit) as error:
+        # sacreBLEU raises a RuntimeError without MeCab, and leaves Python after faults of SSL
+        if isinstance(error, ImportError) or name in _PACKAGES:
+            raise ConfigError(
+                f"the tokenizer {name} needs a package that is not installed",
+                where="--tokenize",
+                hint=f"pip install {_PACKAGES.get(name, 'sentencepiece')}",
+                kind="config.absent-tokenizer",
+            ) from None
         raise WorkError(
             f"sacreBLEU cannot load the model of the tokenizer {name}: {error}",
             hint="it is downloaded once, to ~/.sacrebleu/models; copy it from another machine",
