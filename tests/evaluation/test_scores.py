@@ -158,6 +158,7 @@ def test_japanese_and_korean_use_characters_where_mecab_is_missing(
         ("flores200", ImportError("no sentencepiece"), ConfigError, "needs a package"),
         ("ja-mecab", RuntimeError("no MeCab"), ConfigError, "needs a package"),
         ("flores200", OSError("no network"), WorkError, "cannot load .*: no network"),
+        ("flores200", RuntimeError("damaged"), WorkError, "cannot load .*: damaged"),
         ("intl13", None, ConfigError, "unknown tokenizer 'intl13'"),
     ],
 )
