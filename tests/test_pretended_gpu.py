@@ -89,21 +89,42 @@ def test_updates_are_those_of_the_cpu_and_hardly_wait(
     command = ["train", "demo/transformer", "--data", corpus.folder, "--precision", "fp32"]
     command += [part for setting in more for part in ("--set", setting)]
 
-    def train(device: str, updates: int) -> tuple[float, int]:
+    def train(device: str, updates: int) -> tuple[float, int, int]:
         run = tmp_path / f"{device}-{updates}"
         limits = ["--set", f"training.max_updates={updates}", "--run", run, "--device", device]
         if device == "cpu":
             assert jtrans(*command, *limits).code == 0
-            happened = {"waits": 0}
+            happened = {"waits": 0, "replays": 0}
         else:
             happened = on_gpu("jtrans", *command, *limits)[1]
         logged = (run / "log.jsonl").read_text(encoding="utf-8").splitlines()
         losses = [event["valid_loss"] for event in map(json.loads, logged) if "valid_loss" in event]
-        return losses[-1], happened["waits"]
+        return losses[-1], happened["waits"], happened["replays"]
 
-    (loss, waits), (expected, _) = train("cuda", 6), train("cpu", 6)
+    (loss, waits, _), (expected, *_) = train("cuda", 6), train("cpu", 6)
     assert loss == pytest.approx(expected, abs=1e-5)
-    assert train("cuda", 12)[1] == waits  # none of an update's
+    loss, waits_of_more, replays = train("cuda", 12)
+    assert loss == pytest.approx(train("cpu", 12)[0], abs=1e-5)
+    assert waits_of_more == waits  # none of an update's
+    assert replays >= 1  # sizes that come again are captured
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["train", "demo/transformer", "--dry-run"],
+        ["bench", "train", "--quick", "--recipe", "demo/transformer"],
+    ],
+)
+def test_rates_are_those_of_captured_updates(
+    command: list[str], on_gpu: OnGpu, corpus: PreparedCorpus
+) -> None:
+    data = ["--data", corpus.folder, "--set", "training.compile=off"]
+    sizes = ["width=16", "ffn_width=32", "heads=2", "encoder_layers=1", "decoder_layers=1"]
+    more = [part for size in sizes for part in ("--set", f"model.{size}")]
+    _, happened = on_gpu("jtrans", *command, *data, *more, "--device", "cuda")
+    assert happened["captures"] >= 1 and happened["replays"] >= happened["captures"]
 
 
 @pytest.mark.thorough

@@ -27,6 +27,7 @@ from jtrans.training.updates import MicroBatch
 # Padded joint positions, or target tokens, of the larger micro-batch whose memory is measured.
 MEMORY_POSITIONS = {"cpu": 12_000, "cuda": 200_000}
 MEMORY_TOKENS = {"cpu": 2_000, "cuda": 16_000}
+GRAPH_UPDATES = 20  # that are captured as CUDA graphs and repeated
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,11 @@ def _time_updates(
     trainer: Trainer, epoch: list[list[MicroBatch]], seconds: float, progress: Progress
 ) -> tuple[float, list[list[MicroBatch]], float]:
     """Return the seconds, the updates done in them, and the FLOPs per second of products."""
-    run_update(trainer, epoch[0], 1)  # warm-up: allocates memory and loads kernels
+    warm_ups = trainer.gradient.accumulator.warm_ups
+    if warm_ups:  # training does all updates of an epoch many times, and here there is no time
+        epoch = epoch[:GRAPH_UPDATES]
+    for update in epoch[:1] + epoch * warm_ups:  # allocates memory, loads kernels, captures graphs
+        run_update(trainer, update, 1)
     clock, products = 0.0, 0.0
     updates: list[list[MicroBatch]] = []
     while clock < seconds:

@@ -149,7 +149,7 @@ class TrainingConfig(ConfigSection):
     micro_batch_tokens: Count | None = None
     # padded joint positions B*T*S (joint systems); default: 8,000 on a CPU, else 131,072
     micro_batch_joint: Count | None = None
-    # the fixed cost of a micro-batch, in joint positions; default: 200 on a CPU, else 5,000
+    # the fixed cost of a micro-batch, in joint positions; default: 200 on a CPU, else 20,000
     micro_batch_overhead: Count | None = None
     optimiser: OptimiserConfig = OptimiserConfig()
     learning_rate: Annotated[float, Field(gt=0.0)] = 7e-4
@@ -181,6 +181,7 @@ class TrainingConfig(ConfigSection):
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on CUDA, else fp32
     recompute: Literal["none", "hidden", "layer"] = "none"  # in the backward pass; saves memory
     compile: Literal["auto", "on", "off"] = "auto"  # torch.compile of layers
+    graphs: bool = True  # on CUDA: launch the passes of a micro-batch as a whole
     deterministic: bool = False  # on CUDA: only deterministic kernels
     init_from: Annotated[tuple[InitialWeights, ...], BeforeValidator(_entries)] = ()  # or one run
     freeze: tuple[Text, ...] = ()  # patterns of weights that are not trained

@@ -122,6 +122,9 @@ def _cost(trainer: Trainer, micro_batch: MicroBatch) -> int:
 
 def _run(trainer: Trainer, micro_batch: MicroBatch) -> tuple[float, float]:
     """Return the seconds of a micro-batch and of an optimiser step at rate 0."""
+    for _ in range(trainer.gradient.accumulator.warm_ups):
+        trainer.accumulate([micro_batch])
+    wait_for(trainer.model.device)
     start = time.perf_counter()
     trainer.accumulate([micro_batch])
     wait_for(trainer.model.device)

@@ -10,6 +10,7 @@ from torch import Tensor
 from jtrans.config import TrainingConfig
 from jtrans.models.base import TranslationModel
 from jtrans.nn.cpu.malloc import FreedMemory
+from jtrans.training.captured.gradients import can_capture
 from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.divergence.batch_statistics import BatchStatistics
 from jtrans.training.divergence.random_state import RandomState
@@ -65,6 +66,7 @@ class UpdateGradient:
             before=lambda indices: ranks.begin_micro_batch(training.seed, self._done, indices),
             after=lambda part: self.noise.add(self.parameters, self.plan.divisor([part])),
             sharding=sharding,
+            has_graphs=ranks.count == 1 and sharding is None and can_capture(model, training),
         )
         self.skips = Skips(self.accumulator, ranks, training.seed)
         self._statistics = BatchStatistics(model)

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from jtrans.data.batch import Batch
 from jtrans.data.prepared import ParallelIds
 from jtrans.data.word_dropout import drop_words
 from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast
 from jtrans.nn.memory import is_out_of_memory
+from jtrans.training.captured.gradients import CapturedGradients
 from jtrans.training.divergence.batch_statistics import BatchStatistics
 from jtrans.training.feeding.ahead import BatchesAhead
 from jtrans.training.memory import MemoryLimits
@@ -31,6 +33,9 @@ from jtrans.training.updates import MicroBatch, padded_size
 
 if TYPE_CHECKING:  # loading torch's takes seconds
     from jtrans.training.distributed.sharding import Sharding
+
+
+NO_LABELS: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,7 @@ class GradientAccumulator:
     # of the model's weights over ranks, if they are; no micro-batch is halved then, as all ranks
     # exchange weights in each
     sharding: Sharding | None = None
+    has_graphs: bool = False  # whether gradients are captured as CUDA graphs
 
     def __post_init__(self) -> None:
         self.limits = MemoryLimits()
@@ -71,6 +77,7 @@ class GradientAccumulator:
         # collected once: walking over the modules of a small model takes a share of an update
         self._parameters = list(self.model.parameters())
         self._statistics = BatchStatistics(self.model)
+        self.captured = CapturedGradients(self.model, self._losses_of) if self.has_graphs else None
 
     def accumulate(
         self, loss: UpdateLoss, micro_batches: Sequence[MicroBatch], *, idle: int = 0
@@ -115,6 +122,11 @@ class GradientAccumulator:
             waiting += [indices[middle:], indices[:middle]]
         return losses
 
+    @property
+    def warm_ups(self) -> int:
+        """How often a micro-batch must have been computed before it is as fast as it becomes."""
+        return 0 if self.captured is None else 2  # the second time captures it
+
     def labelled(self, pairs: ParallelIds, micro_batches: Sequence[MicroBatch]) -> dict[str, int]:
         """Count the labelled source tokens of an update, for each kind of label that is learned."""
         return {
@@ -127,6 +139,8 @@ class GradientAccumulator:
         """Return the losses of a micro-batch; None, without effect, if it does not fit."""
         parameters = self._parameters
         before = [parameter.grad for parameter in parameters]
+        if self.captured is not None:
+            before = self.captured.keep(before)
         for parameter in parameters:
             parameter.grad = None  # a failed micro-batch leaves a partial gradient
         self._statistics.keep()
@@ -166,6 +180,8 @@ class GradientAccumulator:
     def _forward_backward(
         self, loss: UpdateLoss, indices: MicroBatch, weight: float = 1.0
     ) -> Tensor:
+        if self.captured is not None:
+            return self.captured(self.batches.take_on_cpu(loss.pairs, indices), loss.divisor)
         if self.sharding is None:
             total, losses = self._losses(loss, indices)
         else:
@@ -175,8 +191,13 @@ class GradientAccumulator:
         return losses
 
     def _losses(self, update: UpdateLoss, indices: MicroBatch) -> tuple[Tensor, Tensor]:
-        """Return what to differentiate, [], and the summed losses, [2 + kinds]."""
         batch = self.batches.take(update.pairs, indices)
+        return self._losses_of(batch, update.divisor, update.labelled)
+
+    def _losses_of(
+        self, batch: Batch, divisor: int | Tensor, labelled: Mapping[str, int] = NO_LABELS
+    ) -> tuple[Tensor, Tensor]:
+        """Return what to differentiate, [], and the summed losses, [2 + kinds]."""
         is_training = self.model.training  # not where the cause of a bad validation is looked for
         if self.word_dropout and is_training:
             batch = drop_words(batch, self.word_dropout)
@@ -184,7 +205,7 @@ class GradientAccumulator:
         has_second = bool(self.r_drop) and is_training
         if has_second:
             batch, passes = cut_second(repeated(batch), self.cutoff), 2
-        learned = {kind: batch.labels[kind] for kind in update.labelled}
+        learned = {kind: batch.labels[kind] for kind in labelled}
         with autocast(self.model.device, self.precision):
             memory = self.model.encode(batch.source, batch.source_mask)
             if has_second:
@@ -193,8 +214,8 @@ class GradientAccumulator:
                 loss, nll = batch_loss(self.model, batch, self.objective, memory)
             auxiliary = self.model.auxiliary(memory, learned) if learned else {}
         auxiliary = {kind: value / passes for kind, value in auxiliary.items()}
-        total = loss / update.divisor
-        for kind, count in update.labelled.items():
+        total = loss / divisor
+        for kind, count in labelled.items():
             total = total + self.model.auxiliary_weights[kind] * auxiliary[kind] / max(1, count)
-        losses = torch.stack([loss, nll, *(auxiliary[kind] for kind in update.labelled)])
+        losses = torch.stack([loss, nll, *(auxiliary[kind] for kind in labelled)])
         return total, losses.detach()

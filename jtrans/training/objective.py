@@ -23,6 +23,7 @@ from jtrans.data.batch import Batch
 from jtrans.models.base import Memory, TranslationModel
 from jtrans.nn.cpu.output_loss import output_loss
 from jtrans.nn.device import precise
+from jtrans.nn.embedding import PADDING
 
 # Above this many logits (256 MB in float32) the loss is computed in chunks of target tokens whose
 # logits are recomputed in the backward pass: 4,096 tokens x 32,000 words would take three
@@ -46,7 +47,7 @@ class Objective:
 
         Args:
             logits: of the target vocabulary, [N, V].
-            labels: reference tokens, [N].
+            labels: reference tokens, [N]; padding counts nothing.
         """
         loss, nll = _SmoothedCrossEntropy.apply(  # type: ignore[no-untyped-call]
             logits, labels, self.taken(logits.shape[-1])
@@ -116,21 +117,22 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         scores = precise(logits)
         normaliser = scores.logsumexp(-1)  # [N]
         reference = scores.gather(-1, labels[:, None]).squeeze(-1)  # [N]
-        ctx.save_for_backward(logits, labels, normaliser)
+        is_real = (labels != PADDING).to(scores.dtype)  # [N]
+        ctx.save_for_backward(logits, labels, normaliser, is_real)
         ctx.eps = eps
-        nll = (normaliser - reference).sum()
+        nll = ((normaliser - reference) * is_real).sum()
         if eps == 0.0:
             return nll.clone(), nll
-        uniform = (normaliser - scores.mean(-1)).sum()
+        uniform = ((normaliser - scores.mean(-1)) * is_real).sum()
         return (1.0 - eps) * nll + eps * uniform, nll
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        logits, labels, normaliser = ctx.saved_tensors
+        logits, labels, normaliser, is_real = ctx.saved_tensors
         eps = ctx.eps
         gradient = (precise(logits) - normaliser[:, None]).exp_()  # [N, V]
         if eps:
             gradient.sub_(eps / logits.shape[-1])
         taken = gradient.new_full((1, 1), eps - 1.0).expand(len(labels), 1)
         gradient.scatter_add_(-1, labels[:, None], taken)
-        return gradient.mul_(gradients[0]).to(logits.dtype), None, None
+        return gradient.mul_(gradients[0] * is_real[:, None]).to(logits.dtype), None, None

@@ -77,7 +77,8 @@ def r_drop_loss(
             [torch.stack(objective(logits, labels)) for logits in both]
         ).mean(0)
         p, q = (torch.log_softmax(precise(logits), dim=-1) for logits in both)
-        divergence = ((p.exp() - q.exp()) * (p - q)).sum()  # KL(P || Q) + KL(Q || P)
+        both_ways = ((p.exp() - q.exp()) * (p - q)).sum(-1)  # KL(P || Q) + KL(Q || P), [N]
+        divergence = (both_ways * (labels != PADDING)).sum()
         return torch.stack([smoothed + 0.25 * weight * divergence, nll])
 
     # two tensors of log-probabilities beside the two of logits

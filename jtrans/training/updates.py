@@ -22,8 +22,8 @@ MicroBatch = NDArray[np.int64]  # indices into the split
 
 # Defaults by device. Measured with IWSLT14's Reformer-fast on two CPU cores: micro-batches of a
 # GPU's size are slower there, and need many times the memory. An H100 computes 65,536 positions of
-# Reformer-base (E = 256) in 25 ms, and a CPU calls its layers in 44 ms, whatever their size: the
-# GPU would wait. Twice as many take some 15 GB; micro-batches that do not fit are cut.
+# Reformer-base (E = 256) in 25 ms, and without graphs a CPU calls its layers in 44 ms, whatever
+# their size: the GPU would wait. Twice as many take some 15 GB; what does not fit is cut.
 CPU_SIZES = {"micro_batch_joint": 8_000, "micro_batch_overhead": 200}
 GPU_SIZES = {"micro_batch_joint": 131_072, "micro_batch_overhead": 20_000}
 

@@ -43,7 +43,16 @@ SAME = ("device", "torch", "triton", "python", "size")  # of the parts that are 
 
 def sections(scale: Scale) -> dict[str, Callable[[], list[Row]]]:
     """Return the parts of the check by title, in order."""
-    from scripts.gpu import captured, commands, correctness, devices, questions, rows, speed
+    from scripts.gpu import (
+        captured,
+        commands,
+        correctness,
+        devices,
+        questions,
+        rows,
+        speed,
+        updates,
+    )
     from scripts.gpu.timing import machine_rates
 
     # the ceilings with which parts compare, whether or not their own part runs
@@ -67,9 +76,11 @@ def sections(scale: Scale) -> dict[str, Callable[[], list[Row]]]:
         "correctness, rows": lambda: rows.check_row_linear(scale),
         "correctness, dropout": lambda: devices.check_dropout(scale),
         "correctness, captured steps": lambda: captured.captured(scale),
+        "correctness, captured gradients": lambda: updates.check_graphs(scale),
         "correctness, commands": lambda: commands.commands(scale),
         "ceilings": ceilings,
         "updates": lambda: speed.updates(scale),
+        "captured gradients": lambda: updates.speed(scale),
         "attention (times the copy)": lambda: questions.attention(scale),
         f"training, E = {first}": functools.partial(train, first),
         "correctness, compiled": lambda: correctness.check_compiled(scale),

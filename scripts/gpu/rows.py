@@ -8,9 +8,9 @@ import itertools
 import torch
 from torch import Tensor, nn
 
-from jtrans.decoding.prepared.captured.graphs import CudaCapture
 from jtrans.decoding.prepared.fixed_linear import FixedLinear, GpuLinear, Standardise
 from jtrans.nn.gpu import operator
+from jtrans.nn.gpu.capture import CudaCapture
 from jtrans.nn.gpu.row_linear import fused_rows, row_linear
 from scripts.gpu.correctness import KERNEL_TOLERANCE, comparison, distance
 from scripts.gpu.timing import Row, Scale, seconds

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from scripts.reproduction.results import RowResult
 
 # settings that may differ between the results of a row, as they change scores by rounding at most
-FREE = ("training.seed", "training.keep.last", "training.compile")
+FREE = ("training.seed", "training.keep.last", "training.compile", "training.graphs")
+LATER = ("training.graphs",)  # settings that older results do not have
 # settings of the translations in validations, which change no score if the loss decides
 WATCHED = ("training.validate_sentences", "training.validate_samples", "training.validate_beam")
 MOST_SHOWN = 3  # missing keys that an error names
@@ -32,7 +33,8 @@ def fault_of(config: Mapping[str, Any]) -> str | None:
         whole = plain(build_config(config, system_configs(), where="config"))
     except ConfigError as error:
         return error.message
-    missing = [key for key in _different(config, whole) if _is_missing(key, config)]
+    different = (key for key in _different(config, whole) if key not in LATER)
+    missing = [key for key in different if _is_missing(key, config)]
     shown = ", ".join(missing[:MOST_SHOWN])
     more = f" and {len(missing) - MOST_SHOWN} more" if len(missing) > MOST_SHOWN else ""
     return f"no {shown}{more}" if missing else None

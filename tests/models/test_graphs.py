@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.prepared.captured import graphs, joint
-from jtrans.decoding.prepared.captured.graphs import Bucket, Capture, Replay, StaticStep, StepGraphs
+from jtrans.decoding.prepared.captured.graphs import Bucket, StaticStep, StepGraphs
 from jtrans.decoding.prepared.captured.joint import GraphReformer
 from jtrans.decoding.prepared.captured.transformer import GraphTransformer
 from jtrans.decoding.prepared.choose import prepared
@@ -32,6 +32,7 @@ from jtrans.decoding.search.beam import beam_search
 from jtrans.decoding.search.captured import CapturedChoice
 from jtrans.models.base import TranslationModel
 from jtrans.models.reformer import Reformer
+from jtrans.nn.gpu.capture import WARM_UPS, Capture, Replay
 
 
 class Tape(TorchDispatchMode):
@@ -407,4 +408,4 @@ def test_a_bucket_holds_what_it_is_for(sentences: int, beam: int, source: int, s
     bucket = Bucket.holding(sentences, beam, source, slots)
     assert sentences <= bucket.lanes < 2 * sentences
     assert source <= bucket.source and slots <= bucket.slots and bucket.beam == beam
-    assert (graphs.WARM_UPS + 1) * beam <= bucket.slots  # warming up writes slots, too
+    assert (WARM_UPS + 1) * beam <= bucket.slots  # warming up writes slots, too

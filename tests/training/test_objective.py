@@ -14,7 +14,7 @@ def draw(shape: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
     N, V, seed = shape
     generator = torch.Generator().manual_seed(seed)
     logits = 5 * torch.randn(N, V, generator=generator, dtype=torch.float64)
-    return logits.requires_grad_(), torch.randint(V, (N,), generator=generator)
+    return logits.requires_grad_(), torch.randint(1, V, (N,), generator=generator)
 
 
 def by_definition(logits: Tensor, labels: Tensor, eps: float, form: str) -> Tensor:
@@ -50,6 +50,17 @@ def test_all_equals_others_with_less_smoothing(shape: tuple[int, int, int], eps:
     spread_over_all, _ = Objective(eps, "all")(logits, labels)
     spread_over_others, _ = Objective(eps * (V - 1) / V, "others")(logits, labels)
     torch.testing.assert_close(spread_over_all, spread_over_others)
+
+
+def test_padding_counts_nothing() -> None:
+    logits, labels = draw((6, 8, 1))
+    is_real = torch.tensor([True, False, True, True, False, True])
+    loss, nll = Objective(0.1)(logits, labels * is_real)
+    expected, expected_nll = Objective(0.1)(logits[is_real], labels[is_real])
+    torch.testing.assert_close((loss, nll), (expected, expected_nll))
+    (gradient,) = torch.autograd.grad(loss, logits)
+    (expected_gradient,) = torch.autograd.grad(expected, logits)
+    torch.testing.assert_close(gradient, expected_gradient)
 
 
 def test_gradient_follows_what_the_loss_is_multiplied_with() -> None:

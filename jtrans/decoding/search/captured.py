@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from jtrans.decoding.options import SearchOptions
-from jtrans.decoding.prepared.captured.graphs import Replay
 from jtrans.decoding.prepared.captured.slots import SlotStep
 from jtrans.decoding.prepared.captured.state import GraphForm, GraphState
 from jtrans.decoding.search.candidates import Continuations, best_continuations, survivor_places
 from jtrans.decoding.search.finals import Finals
+from jtrans.nn.gpu.capture import Replay
 from jtrans.text.vocabulary import EOS, PAD, SPARE
 
 # Checking on a GPU whether sentences are done means waiting for it: only every few steps. So many

@@ -124,12 +124,16 @@ class Tracer:
         accumulator.limits = copy.deepcopy(accumulator.limits)
         accumulator.before = lambda indices: self.before(attempt.update, indices)
         accumulator.on_split = lambda sentences, size: None
+        if accumulator.captured is not None:
+            accumulator.captured.is_replaying = False
         sharding = accumulator.sharding
         try:
             with contextlib.nullcontext() if sharding is None else sharding.whole():
                 attempt.random.restore()
                 yield
         finally:
+            if accumulator.captured is not None:
+                accumulator.captured.is_replaying = True
             accumulator.limits, accumulator.before, accumulator.on_split = previous
             random.restore()
             statistics.restore(torch.ones((), dtype=torch.bool, device=model.device))

@@ -45,9 +45,12 @@ class BatchesAhead:
 
     def take(self, pairs: ParallelIds, indices: MicroBatch) -> Batch:
         """Return a micro-batch on the device; an error of the thread is raised here."""
+        return self.take_on_cpu(pairs, indices).to(self._device)
+
+    def take_on_cpu(self, pairs: ParallelIds, indices: MicroBatch) -> Batch:
+        """Return a micro-batch where it was padded, as `take` does."""
         future = self._expected.pop(indices.tobytes(), None) if self._pairs is pairs else None
-        batch = collate(pairs, indices) if future is None else future.result()
-        return batch.to(self._device)
+        return collate(pairs, indices) if future is None else future.result()
 
     def close(self) -> None:
         """End the thread; `expect` starts another one."""

@@ -194,7 +194,7 @@ class Graph:
 
 
 @contextlib.contextmanager
-def capture(graph: Graph, pool: object = None, stream: object = None) -> Iterator[None]:
+def capture(graph: Graph, **_: object) -> Iterator[None]:
     """Capture operations, as `torch.cuda.graph` does."""
     happened["captures"] += 1
     state.graph = graph

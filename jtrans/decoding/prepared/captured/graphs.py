@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
+from jtrans.nn.gpu.capture import WARM_UPS, Capture, Replay
 from jtrans.nn.memory import is_out_of_memory
 
 _log = logging.getLogger(__name__)
@@ -27,12 +28,8 @@ _log = logging.getLogger(__name__)
 # memory of their caches is limited by itself.
 MOST_GRAPHS = 128
 MEMORY_SHARE = 0.25  # of a GPU, for all of them
-WARM_UPS = 3  # before a capture, on a stream of its own, as torch's documentation demands
 LEAST_SLOTS, LEAST_SOURCE = 64, 16
 WANTED = 2  # a size is captured once this many searches have needed it
-
-Replay = Callable[[], Tensor]  # does the step and returns its result, always the same tensor
-Capture = Callable[[Replay], Replay]
 
 
 @dataclass(frozen=True)
@@ -167,36 +164,3 @@ def memory_for_graphs(device: torch.device) -> float:
     if device.type != "cuda":
         return math.inf
     return MEMORY_SHARE * torch.cuda.get_device_properties(device).total_memory
-
-
-class CudaCapture:
-    """Capturing on a GPU; all graphs share one pool of memory, as they never run side by side."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._pool: Any = None
-        self._stream: torch.cuda.Stream | None = None  # torch's own is of the first device used
-
-    def __call__(self, work: Replay) -> Replay:
-        """Capture the work, which is done a few times with what its buffers happen to hold."""
-        with torch.cuda.device(self._device):
-            stream = self._stream = self._stream or torch.cuda.Stream()
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):
-                for _ in range(WARM_UPS):
-                    work()
-            torch.cuda.current_stream().wait_stream(stream)
-            graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
-            try:
-                with torch.cuda.graph(graph, pool=self._pool, stream=stream):
-                    result = work()
-            except BaseException:
-                torch.cuda.set_stream(before)  # torch does not, if the capture cannot be ended
-                raise
-            self._pool = self._pool or graph.pool()
-
-        def replay() -> Tensor:
-            graph.replay()
-            return result
-
-        return replay

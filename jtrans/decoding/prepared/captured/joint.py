@@ -14,7 +14,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from jtrans.decoding.prepared.captured.graphs import Bucket, Capture
+from jtrans.decoding.prepared.captured.graphs import Bucket
 from jtrans.decoding.prepared.captured.slots import Contents, SlotStep
 from jtrans.decoding.prepared.captured.state import GraphForm, GraphState
 from jtrans.decoding.prepared.converted import HalfPrecision
@@ -24,6 +24,7 @@ from jtrans.decoding.prepared.joint import PreparedReformer
 from jtrans.decoding.prepared.target import attention_type, keep_sentences, weights_of
 from jtrans.models.base import Memory
 from jtrans.models.reformer import Reformer, ReformerState
+from jtrans.nn.gpu.capture import Capture
 from jtrans.nn.gpu.operator import is_supported, short_axis_attention
 from jtrans.nn.softmax import mask_bias
 

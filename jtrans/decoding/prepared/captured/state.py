@@ -11,13 +11,12 @@ from torch import Tensor
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.prepared.captured.graphs import (
     Bucket,
-    Capture,
-    CudaCapture,
     StepGraphs,
     memory_for_graphs,
 )
 from jtrans.decoding.prepared.captured.slots import Contents, SlotStep, Source
 from jtrans.models.base import Memory
+from jtrans.nn.gpu.capture import Capture, CudaCapture
 
 
 class Selectable(Protocol):

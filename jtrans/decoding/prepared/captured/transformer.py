@@ -5,12 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from jtrans.decoding.prepared.captured.graphs import Bucket, Capture
+from jtrans.decoding.prepared.captured.graphs import Bucket
 from jtrans.decoding.prepared.captured.slots import Contents, SlotStep
 from jtrans.decoding.prepared.captured.state import GraphForm, GraphState
 from jtrans.decoding.prepared.source import PlainSource
 from jtrans.decoding.prepared.transformer import PreparedDecoder, PreparedState, PreparedTransformer
 from jtrans.models.base import Memory
+from jtrans.nn.gpu.capture import Capture
 
 
 class StaticTransformerStep(SlotStep[PlainSource]):

@@ -1,0 +1,60 @@
+"""Capturing work on a GPU as a CUDA graph.
+
+A graph launches all its operations at once, and repeats them on the same memory: the work reads and
+writes tensors that stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+WARM_UPS = 3  # before a capture, on a stream of its own, as torch's documentation demands
+
+Replay = Callable[[], Tensor]  # does the work and returns its result, always the same tensor
+Capture = Callable[[Replay], Replay]
+
+
+class CudaCapture:
+    """Capturing on a GPU; all graphs share one pool of memory, as they never run side by side.
+
+    Args:
+        device: the GPU.
+        warm_ups: how often the work is done before a capture.
+    """
+
+    def __init__(self, device: torch.device, warm_ups: int = WARM_UPS) -> None:
+        self._device, self._warm_ups = device, warm_ups
+        self._pool: Any = None
+        self._stream: torch.cuda.Stream | None = None  # torch's own is of the first device used
+
+    def __call__(self, work: Replay) -> Replay:
+        """Capture the work, which is done a few times with what its tensors happen to hold."""
+        with torch.cuda.device(self._device):
+            stream = self._stream = self._stream or torch.cuda.Stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                for _ in range(self._warm_ups):
+                    work()
+            torch.cuda.current_stream().wait_stream(stream)
+            graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+            # other threads may use the GPU meanwhile, to copy batches and checkpoints
+            context = torch.cuda.graph(
+                graph, pool=self._pool, stream=stream, capture_error_mode="thread_local"
+            )
+            try:
+                with context:
+                    result = work()
+            except BaseException:
+                torch.cuda.set_stream(before)  # torch does not, if the capture cannot be ended
+                raise
+            self._pool = self._pool or graph.pool()
+
+        def replay() -> Tensor:
+            graph.replay()
+            return result
+
+        return replay

@@ -1,0 +1,1 @@
+"""Gradients of micro-batches captured as CUDA graphs."""

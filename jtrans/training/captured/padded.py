@@ -1,0 +1,78 @@
+"""Micro-batches padded to few sizes, in buffers that stay where they are.
+
+Lengths are rounded up to a multiple of 4, and the number of sentences to one of eight between a
+power of 2 and the next: an epoch has some dozens to hundreds of sizes. The sentences that are added
+are idle: they count nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from jtrans.data.batch import Batch
+from jtrans.nn.embedding import PADDING
+from jtrans.nn.gpu.capture import Replay
+
+LENGTHS = 4  # tokens; lengths are multiples of it
+STEPS = 8  # numbers of sentences between one power of 2 and the next
+
+
+@dataclass(frozen=True)
+class Size:
+    """The padded size of a micro-batch."""
+
+    sentences: int
+    source: int
+    target: int
+
+    @classmethod
+    def holding(cls, sentences: int, source: int, target: int) -> Size:
+        """Return the smallest one."""
+        step = max(1, (1 << (sentences - 1).bit_length()) // (2 * STEPS))
+        return cls(
+            _rounded_up(sentences, step),
+            _rounded_up(source, LENGTHS),
+            _rounded_up(target, LENGTHS),
+        )
+
+
+def _rounded_up(count: int, step: int) -> int:
+    return -(-count // step) * step
+
+
+class PaddedBatch:
+    """The buffer of a size's micro-batches, and the work on it."""
+
+    def __init__(self, size: Size, device: torch.device) -> None:
+        B, S, T = size.sentences, size.source, size.target
+        self.size = size
+        self.ids = torch.zeros(B, S + 2 * T, dtype=torch.int64, device=device)
+        self.rows = torch.arange(B * T, device=device)
+        self.replay: Replay | None = None  # once captured
+        self.held: list[Tensor] = []  # that the graph reads, and the model may replace
+
+    def load(self, batch: Batch) -> None:
+        """Copy a batch of the CPU, padded; a GPU does not keep the CPU waiting."""
+        B, S = batch.source.shape
+        T, first = batch.target_in.shape[1], self.size.source
+        second = first + self.size.target
+        is_pinned = self.ids.device.type == "cuda"
+        ids = torch.full(self.ids.shape, PADDING, dtype=torch.int64, pin_memory=is_pinned)
+        ids[:B, :S] = batch.source
+        ids[B:, 0] = batch.source[0, 0]  # attention needs something to attend to
+        ids[:B, first : first + T] = batch.target_in
+        ids[:B, second : second + T] = batch.target_out
+        self.ids.copy_(ids, non_blocking=True)
+
+    def batch(self) -> Batch:
+        """Return what was loaded; the labels of padding are padding, which counts nothing."""
+        S, T = self.size.source, self.size.target
+        source, target_in, target_out = (
+            part.contiguous() for part in self.ids.split([S, T, T], dim=1)
+        )
+        nobody = torch.zeros(0, dtype=torch.int64)
+        masks = source != PADDING, target_out != PADDING
+        return Batch(source, masks[0], target_in, target_out, masks[1], nobody, self.rows)
