@@ -66,7 +66,7 @@ class UpdateGradient:
             before=lambda indices: ranks.begin_micro_batch(training.seed, self._done, indices),
             after=lambda part: self.noise.add(self.parameters, self.plan.divisor([part])),
             sharding=sharding,
-            has_graphs=ranks.count == 1 and sharding is None and can_capture(model, training),
+            has_graphs=sharding is None and can_capture(model, training),
         )
         self.skips = Skips(self.accumulator, ranks, training.seed)
         self._statistics = BatchStatistics(model)

@@ -80,7 +80,10 @@ def sections(scale: Scale) -> dict[str, Callable[[], list[Row]]]:
         "correctness, commands": lambda: commands.commands(scale),
         "ceilings": ceilings,
         "updates": lambda: speed.updates(scale),
-        "captured gradients": lambda: updates.speed(scale),
+        **{
+            f"captured gradients, {system}": functools.partial(updates.speed, system, scale)
+            for system in updates.SYSTEMS
+        },
         "attention (times the copy)": lambda: questions.attention(scale),
         f"training, E = {first}": functools.partial(train, first),
         "correctness, compiled": lambda: correctness.check_compiled(scale),

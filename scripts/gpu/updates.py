@@ -52,27 +52,25 @@ def _compare(system: str, kind: str, precision: str, scale: Scale) -> Iterator[R
         yield {**row, "graphs": count, "ok": row["ok"] and not graphs.captured.has_failed}
 
 
-def speed(scale: Scale) -> list[Row]:
+def speed(system: str, scale: Scale) -> list[Row]:
     """Time the gradients of real sizes of micro-batches, forward and backward, in turns."""
     rows = []
-    for system in SYSTEMS:
-        is_joint = system != "transformer"
-        kinds = ("eager", "compiled") if is_joint else ("eager",)
-        models = {kind: _model(system, kind, scale, 0.1) for kind in kinds}
-        for tokens in (60,) if scale.is_tiny else (1024, 4096):
-            joint = scale.positions if is_joint else None
-            pairs, micro_batches = _updates(scale, tokens=tokens, joint=joint)
-            count = float(sum(int(pairs.target.lengths[each].sum()) for each in micro_batches))
-            variants = {}
-            for kind, model in models.items():
-                for has in (False, True):
-                    made = _accumulator(model, "bf16", has_graphs=has)
-                    work = functools.partial(_pass, made, pairs, micro_batches, count)
-                    variants[f"{kind}{', graphs' if has else ''}"] = work
-            for row in in_turns(variants, scale, "tokens"):
-                each = 1e3 * count / row["tokens/s wall"] / len(micro_batches)
-                row |= {"ms/micro-batch": each}
-                rows.append({"model": system, "target tokens": tokens, **row})
+    is_joint = system != "transformer"
+    kinds = ("eager", "compiled") if is_joint else ("eager",)
+    models = {kind: _model(system, kind, scale, 0.1) for kind in kinds}
+    for tokens in (60,) if scale.is_tiny else (1024, 4096):
+        joint = scale.positions if is_joint else None
+        pairs, micro_batches = _updates(scale, tokens=tokens, joint=joint)
+        count = float(sum(int(pairs.target.lengths[each].sum()) for each in micro_batches))
+        variants = {}
+        for kind, model in models.items():
+            for has in (False, True):
+                made = _accumulator(model, "bf16", has_graphs=has)
+                work = functools.partial(_pass, made, pairs, micro_batches, count)
+                variants[f"{kind}{', graphs' if has else ''}"] = work
+        for row in in_turns(variants, scale, "tokens"):
+            each = 1e3 * count / row["tokens/s wall"] / len(micro_batches)
+            rows.append({"model": system, "target tokens": tokens, **row, "ms/micro-batch": each})
     return rows
 
 

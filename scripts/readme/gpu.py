@@ -10,7 +10,9 @@ from scripts.readme.markdown import table
 SHOWN = {
     "updates": "Updates in bfloat16, forward, backward and step",
     "training with graphs": "Trainings of 2 M parameters without and with CUDA graphs",
-    "captured gradients": "Gradients without and with CUDA graphs",
+    "captured gradients, transformer": "Gradients of the Transformer without and with CUDA graphs",
+    "captured gradients, reformer-base": "Gradients of Reformer-base",
+    "captured gradients, reformer-fast": "Gradients of Reformer-fast",
     "training, E = 256": "Reformers of the published size on mixed lengths, without CUDA graphs",
     "training, Transformer": "The Transformer of the published size, without CUDA graphs",
     "attention (times the copy)": "Attention forward and backward, times the bare copy of its data",

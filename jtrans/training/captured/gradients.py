@@ -35,7 +35,7 @@ Losses = Callable[[Batch, Tensor], tuple[Tensor, Tensor]]
 
 
 def can_capture(model: TranslationModel, training: TrainingConfig) -> bool:
-    """Return whether the gradients of a run on one GPU can be captured.
+    """Return whether gradients can be captured, unless weights are sharded.
 
     Idle sentences would change statistics of a batch. Recomputing a layer reads the state of the
     random generator, which a capture does not allow. Labels of source tokens are counted for each
