@@ -28,6 +28,7 @@ RUN_COLUMNS = {
     "tokens_per_second": "tokens/s",
 }
 TAG_COLUMNS = {"pos_accuracy": "POS accuracy", "entity_f1": "entity F1"}  # the same, in per cent
+MUCH_BLEU = 0.5  # that the brevity penalty takes
 RIGHT = (*RUN_COLUMNS.values(), *TAG_COLUMNS.values())  # right-aligned
 
 
@@ -103,6 +104,7 @@ class ScoreReport:
             "interval": {_key(name): score.interval for name, score in system.scores.items()},
             "signature": next(iter(signatures.values()), None),
             "signatures": signatures,
+            **_lengths(system),
             **self._details_of(number),
         }
 
@@ -150,6 +152,10 @@ class ScoreReport:
             number = f", {evaluation.references} references" if evaluation.references > 1 else ""
             words = "each system's own words" if self.details else "what white space separates"
             yield f"multi-bleu: tokenised BLEU on {words}{number}; only for comparison with papers"
+        costs = list(filter(None, map(_brevity_sentence, evaluation.systems)))
+        yield from costs
+        if costs and self.details:
+            yield "--length-penalty, chosen on valid, makes translations longer or shorter"
         yield from evaluation.signatures
 
     @property
@@ -199,6 +205,28 @@ class ScoreReport:
                 f"{updates[-1]}: {values} (mean ± sd)"
             )
         return f"{', '.join(group.names)} differ only by seed: {values} (mean ± sd)"
+
+
+def _lengths(system: SystemScores) -> dict[str, float | None]:
+    """Return the length of translations beside the references, if BLEU was computed."""
+    bleu = system.scores.get("bleu")
+    if bleu is None:
+        return {}
+    return {"length_ratio": bleu.length_ratio, "brevity_penalty": bleu.brevity_penalty}
+
+
+def _brevity_sentence(system: SystemScores) -> str | None:
+    """Say what short translations cost, if it is much."""
+    bleu = system.scores.get("bleu")
+    if bleu is None or not bleu.brevity_penalty or bleu.length_ratio is None:
+        return None
+    whole = bleu.value / bleu.brevity_penalty
+    if whole - bleu.value < MUCH_BLEU:
+        return None
+    return (
+        f"{system.name}: {100 * (1 - bleu.length_ratio):.1f} % shorter than the references; the "
+        f"brevity penalty takes {whole - bleu.value:.1f} of {whole:.1f} BLEU"
+    )
 
 
 def report_on_runs(

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.base import Metric
-from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.bleu import BLEU, BLEUScore
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
@@ -48,6 +48,10 @@ class Score:
     signature: str  # how it was computed, name included, as sacreBLEU prints it
     # the score on every test set of the bootstrap, [samples]
     drawn: NDArray[np.float64] = field(compare=False, repr=False)
+    # of BLEU: the tokens of the translations over those of the references, and the factor by which
+    # shorter translations are punished
+    length_ratio: float | None = None
+    brevity_penalty: float | None = None
 
     @property
     def interval(self) -> float:
@@ -114,7 +118,11 @@ def sacrebleu_scores(
         drawn = np.array([metric._compute_score_from_stats(sampled).score for sampled in sums])
         metric.n_bootstrap, metric.seed = SAMPLES, str(SEED)  # for the signature
         signature = f"{result.name}|{metric.get_signature()}"
-        scores.append(Score(result.name, float(result.score), signature, drawn))
+        score = Score(result.name, float(result.score), signature, drawn)
+        if isinstance(result, BLEUScore):
+            ratio = result.sys_len / result.ref_len if result.ref_len else None
+            score = replace(score, length_ratio=ratio, brevity_penalty=float(result.bp))
+        scores.append(score)
     return scores
 
 

@@ -75,6 +75,8 @@ class SplitScores:
         drawn: BLEU on every drawn test set of the bootstrap.
         hypotheses: SHA-256 of the translations.
         tokens_per_second: the rate of translating.
+        length_ratio: BLEU's tokens of the translations over those of the references; None in
+            results of earlier versions.
     """
 
     __pydantic_config__ = STRICT
@@ -85,6 +87,7 @@ class SplitScores:
     drawn: Annotated[list[Percent], Field(min_length=SAMPLES, max_length=SAMPLES)]
     hypotheses: str
     tokens_per_second: float | None
+    length_ratio: float | None = None
 
 
 @dataclass(frozen=True)

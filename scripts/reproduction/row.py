@@ -329,6 +329,7 @@ def score_split(job: Job, run: Run, checkpoint: str, split: str, progress: Progr
         drawn=[round(float(value), 3) for value in bleu.drawn],
         hypotheses=hashlib.sha256(text.encode()).hexdigest(),
         tokens_per_second=None if rate is None else round(rate, 1),
+        length_ratio=None if bleu.length_ratio is None else round(bleu.length_ratio, 4),
     )
 
 

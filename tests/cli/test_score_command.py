@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -383,6 +384,23 @@ def test_case_matters_for_files_unless_told(jtrans: Jtrans, files: Path) -> None
     [cased] = json.loads(jtrans(*options).out)["systems"]
     [lower] = json.loads(jtrans(*options, "--lowercase").out)["systems"]
     assert cased["bleu"] < lower["bleu"] == pytest.approx(100)
+
+
+def test_short_translations_are_told_what_they_cost(jtrans: Jtrans) -> None:
+    reference = [f"the dog number {n} sees a cat with a hat" for n in range(20)]
+    short = [line.removesuffix(" a hat") for line in reference]  # 8 of 10 tokens
+    _write(ref=reference, long=reference, short=short)
+    command = ["score", "--hyp", "long", "short", "--ref", "ref", "--languages", "de-en"]
+    whole, cut = json.loads(jtrans(*command, "--json").out)["systems"]
+    assert (whole["length_ratio"], whole["brevity_penalty"]) == (1.0, 1.0)
+    assert cut["length_ratio"] == pytest.approx(0.8)
+    assert cut["brevity_penalty"] == pytest.approx(math.exp(1 - 1 / 0.8))
+    assert cut["bleu"] == pytest.approx(100 * cut["brevity_penalty"])
+    out = jtrans(*command).out
+    assert "short: 20.0 % shorter than the references; the brevity penalty takes 22.1 of 100" in out
+    assert "long:" not in out and "--length-penalty" not in out
+    [of_chrf, _] = json.loads(jtrans(*command, "--metric", "chrf", "--json").out)["systems"]
+    assert "length_ratio" not in of_chrf
 
 
 def test_several_references_and_the_language_are_in_the_signature(
