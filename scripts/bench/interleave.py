@@ -121,8 +121,17 @@ def _serve(variant: Variant, connection: Connection) -> None:
         start = time.perf_counter()
         amounts = task.work(number)
         seconds = time.perf_counter() - start
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        peak = _peak_bytes() / 2**20
         connection.send(Round(dict(amounts), seconds, dict(task.measure()), peak))
+
+
+def _peak_bytes() -> int:
+    """Return the most memory of this process, or of the GPU if it uses one."""
+    import torch
+
+    if torch.cuda.is_initialized():
+        return torch.cuda.max_memory_reserved()  # with what graphs keep
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def spread(ratios: list[float]) -> dict[str, float]:

@@ -3,6 +3,7 @@ r"""Compare training rates in turns.
     jtrans prepare --train m30k/train --valid m30k/valid --languages de-en --lowercase \
         --bpe-merges 4000 --vocabulary joint --out data/prepared/multi30k-joint
     python -m scripts.bench.train --data data/prepared/multi30k-joint
+    python -m scripts.bench.train --data data/prepared/multi30k-joint --device cuda
     python -m scripts.bench.train --suite joint --data data/prepared/multi30k-joint
     python -m scripts.bench.train --suite scaling
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 import argparse
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scripts.bench.interleave import (
     Amounts,
@@ -39,13 +40,16 @@ from scripts.bench.suite_scaling import scaling_suite
 
 if TYPE_CHECKING:
     from jtrans.data.batch import Batch
+    from jtrans.data.prepared import ParallelIds
+    from jtrans.training.updates import MicroBatch
 
 CLIP_NORM = 25.0
 
 
-def batches(data: Path, batch_tokens: int, *, count: int, number: int) -> list[Batch]:
-    """Return the batches of a round, the same for every variant."""
-    from jtrans.data.batch import collate
+def micro_batches(
+    data: Path, batch_tokens: int, *, count: int, number: int
+) -> tuple[ParallelIds, list[MicroBatch]]:
+    """Return the text and the batches of a round as indices, the same for every variant."""
     from jtrans.data.bucketing import BatchSampler
     from jtrans.data.prepared import PreparedCorpus
 
@@ -57,7 +61,14 @@ def batches(data: Path, batch_tokens: int, *, count: int, number: int) -> list[B
         max_joint=None,
         seed=1,
     )
-    chosen = sampler.batches(0)[number * count : (number + 1) * count]
+    return pairs, sampler.batches(0)[number * count : (number + 1) * count]
+
+
+def batches(data: Path, batch_tokens: int, *, count: int, number: int) -> list[Batch]:
+    """Return the batches of a round, the same for every variant."""
+    from jtrans.data.batch import collate
+
+    pairs, chosen = micro_batches(data, batch_tokens, count=count, number=number)
     return [collate(pairs, indices) for indices in chosen]
 
 
@@ -96,43 +107,110 @@ def train_jtrans(data: Path, batch_tokens: int, count: int, precision: str) -> T
     return Task(work)
 
 
-def train_peer(peer: type[Peer], data: Path, batch_tokens: int, count: int) -> Task:
-    """Return updates of another toolkit's Transformer."""
+def train_jtrans_on_gpu(data: Path, batch_tokens: int, count: int, *, has_graphs: bool) -> Task:
+    """Return updates of a jtrans Transformer on a GPU, by the trainer's own parts.
+
+    Every round has the same batches: as in later epochs of a training, all sizes are captured.
+    """
+    import torch
+
+    from jtrans.config import TrainingConfig
+    from jtrans.training.micro_batches import GradientAccumulator, UpdateLoss
+    from jtrans.training.objective import Objective
+    from jtrans.training.optimisation.optimiser import make_optimiser
+    from jtrans.training.optimisation.step import Step
+
+    model = jtrans_transformer(vocabulary(data)).to("cuda").train()
+    gradient = GradientAccumulator(
+        model, Objective(SMOOTHING), precision="bf16", has_graphs=has_graphs
+    )
+    training = TrainingConfig(clip_norm=CLIP_NORM)
+    step = Step(list(model.parameters()), make_optimiser(model, training), training, None)
+    pairs, chosen = micro_batches(data, batch_tokens, count=count, number=0)
+    sizes = [int(pairs.target.lengths[indices].sum()) for indices in chosen]
+
+    def update_all() -> None:
+        for indices, tokens in zip(chosen, sizes, strict=True):
+            gradient.accumulate(UpdateLoss(pairs, tokens), [indices])
+            step(1e-4)
+
+    def work(number: int) -> Amounts:
+        for _ in range(1 if number else 1 + gradient.warm_ups):
+            update_all()
+        torch.cuda.synchronize()
+        return {"tokens": sum(sizes)}
+
+    return Task(work)
+
+
+def train_peer(
+    peer: type[Peer], data: Path, batch_tokens: int, count: int, device: str = "cpu"
+) -> Task:
+    """Return updates of another toolkit's Transformer; on a GPU in bfloat16, by autocast."""
     leave_waiting_alone()
     import torch
 
     torch.manual_seed(1)
     toolkit = peer(vocabulary(data))
+    is_gpu = device == "cuda"
+    if is_gpu:
+        to_gpu(toolkit)
     model = toolkit.model.train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def work(number: int) -> Amounts:
-        chosen = batches(data, batch_tokens, count=count, number=number)
+        chosen = batches(data, batch_tokens, count=count, number=0 if is_gpu else number)
         for batch in chosen:
-            toolkit.loss(batch).backward()
+            with torch.autocast(device, dtype=torch.bfloat16, enabled=is_gpu):
+                loss = toolkit.loss(batch.to(device))
+            loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
+        if is_gpu:
+            torch.cuda.synchronize()
         return {"tokens": sum(batch.target_tokens for batch in chosen)}
 
     return Task(work)
 
 
+def to_gpu(toolkit: Peer) -> None:
+    """Move the model of a toolkit, and what else it computes with."""
+    import torch
+
+    for name, part in list(vars(toolkit).items()):
+        if isinstance(part, (torch.Tensor, torch.nn.Module)):
+            setattr(toolkit, name, part.to("cuda"))
+
+
 def transformer_suite(chosen: argparse.Namespace) -> None:
     """Compare Transformers of jtrans with those of other toolkits."""
     rounds, count = (2, 3) if chosen.quick else (7, 12)
-    make = functools.partial(train_jtrans, chosen.data, chosen.batch_tokens, count)
-    variants = {
-        f"jtrans Transformer {precision}": functools.partial(make, precision)
-        for precision in timed_precisions()
-    }
+    is_gpu = chosen.device == "cuda"
+    if is_gpu:
+        count *= 4  # an update takes milliseconds
+        on_gpu = functools.partial(train_jtrans_on_gpu, chosen.data, chosen.batch_tokens, count)
+        variants = {
+            "jtrans Transformer bf16": functools.partial(on_gpu, has_graphs=True),
+            "the same without graphs": functools.partial(on_gpu, has_graphs=False),
+        }
+    else:
+        make = functools.partial(train_jtrans, chosen.data, chosen.batch_tokens, count)
+        variants = {
+            f"jtrans Transformer {precision}": functools.partial(make, precision)
+            for precision in timed_precisions()
+        }
     for peer in installed():
-        variants[f"{peer.name} fp32"] = functools.partial(
-            train_peer, peer, chosen.data, chosen.batch_tokens, count
+        variants[f"{peer.name} {'bf16' if is_gpu else 'fp32'}"] = functools.partial(
+            train_peer, peer, chosen.data, chosen.batch_tokens, count, chosen.device
         )
     table = rows(in_turns(variants, rounds=rounds), "tokens")
     command = recorded_command("train")
-    settings = {"sizes": SIZES, "toolkits": versions()}
+    settings: dict[str, Any] = {"sizes": SIZES, "toolkits": versions()}
+    if is_gpu:
+        import torch
+
+        settings["device"] = torch.cuda.get_device_name()
     report(table, "tokens", path=chosen.json, command=command, **settings)
 
 
@@ -149,6 +227,9 @@ def main() -> None:
         "--data", type=prepared_corpus, help="prepared, joint vocabulary; not for scaling"
     )
     parser.add_argument("--batch-tokens", type=int, default=1000, help="of suite transformer")
+    parser.add_argument(
+        "--device", choices=("cpu", "cuda"), default="cpu", help="of suite transformer"
+    )
     parser.add_argument("--set", action="append", default=[], help="a setting, of suite joint")
     parser.add_argument("--quick", action="store_true", help="two short rounds")
     parser.add_argument("--json", type=Path, help="write the result to this file")
