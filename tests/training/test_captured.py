@@ -144,6 +144,15 @@ def test_a_size_holds_a_micro_batch_and_little_more(
     assert Size.holding(size.sentences, size.source, size.target) == size
 
 
+def test_no_length_exceeds_what_a_model_can_read(pairs: ParallelIds) -> None:
+    assert Size.holding(3, 9, 7, longest=10) == Size(3, 10, 8)
+    model = make_model("convs2s", positions=9)  # as many as the longest sentence has
+    expected, _ = gradients(accumulator(model), pairs)
+    made = accumulator(model, repeat)
+    for _ in range(2):
+        assert_close(gradients(made, pairs)[0], expected)
+
+
 def test_a_padded_batch_has_the_sentences_first_and_then_idle_ones(pairs: ParallelIds) -> None:
     batch = collate(pairs, PARTS[0])
     padded = PaddedBatch(Size(5, 12, 8), torch.device("cpu"))

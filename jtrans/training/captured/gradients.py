@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from jtrans.config import TrainingConfig
 from jtrans.data.batch import Batch
@@ -62,7 +62,7 @@ class CapturedGradients:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: TranslationModel,
         losses: Losses,
         capture: Capture | None = None,
         most: int = MOST_GRAPHS,
@@ -89,7 +89,7 @@ class CapturedGradients:
         """
         self._forget_other_weights()
         (B, S), T = batch.source.shape, batch.target_in.shape[1]
-        size = Size.holding(B, S, T)
+        size = Size.holding(B, S, T, self._model.longest)
         padded, is_known = self.kept.get(size), size in self.kept
         if padded is None:
             padded = self.kept[size] = PaddedBatch(size, self._divisor.device)

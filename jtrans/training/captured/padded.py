@@ -29,14 +29,12 @@ class Size:
     target: int
 
     @classmethod
-    def holding(cls, sentences: int, source: int, target: int) -> Size:
-        """Return the smallest one."""
+    def holding(cls, sentences: int, source: int, target: int, longest: int | None = None) -> Size:
+        """Return the smallest one; no sentence may have more than `longest` tokens."""
         step = max(1, (1 << (sentences - 1).bit_length()) // (2 * STEPS))
-        return cls(
-            _rounded_up(sentences, step),
-            _rounded_up(source, LENGTHS),
-            _rounded_up(target, LENGTHS),
-        )
+        lengths = (_rounded_up(length, LENGTHS) for length in (source, target))
+        S, T = (length if longest is None else min(length, longest) for length in lengths)
+        return cls(_rounded_up(sentences, step), S, T)
 
 
 def _rounded_up(count: int, step: int) -> int:
