@@ -56,8 +56,7 @@ def speed(system: str, scale: Scale) -> list[Row]:
     """Time the gradients of real sizes of micro-batches, forward and backward, in turns."""
     rows = []
     is_joint = system != "transformer"
-    kinds = ("eager", "compiled") if is_joint else ("eager",)
-    models = {kind: _model(system, kind, scale, 0.1) for kind in kinds}
+    models = {kind: _model(system, kind, scale, 0.1) for kind in ("eager", "compiled")}
     for tokens in (60,) if scale.is_tiny else (1024, 4096):
         joint = scale.positions if is_joint else None
         pairs, micro_batches = _updates(scale, tokens=tokens, joint=joint)
