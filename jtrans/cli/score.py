@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import typer
 from jtrans.cli import console
 from jtrans.cli.options import (
     JSON,
+    SEARCH,
     CheckedCommand,
     DecodingOptions,
     argument,
@@ -23,7 +25,7 @@ from jtrans.cli.options import (
     option_group,
     split_option,
 )
-from jtrans.errors import EXIT_CHECK_FAILED, lines_of, usage_error
+from jtrans.errors import EXIT_CHECK_FAILED, lines_of, name_hint, usage_error
 
 if TYPE_CHECKING:
     from jtrans.cli.score_report import ScoreReport
@@ -39,9 +41,14 @@ _SEARCH = ("beam", "length_penalty", "length_penalty_form", "max_length", "batch
 _MODEL = ("checkpoint", "device", "precision")
 UNUSED = {
     "on the scores of runs": _TEXT,
-    "with --force": (*_TEXT, *_SEARCH, "split", "metric", "data", "lowercase", "tokenize", "latex"),
-    "with --hyp and --ref": (*_SEARCH, *_MODEL, "split", "data"),
+    "with --force": (
+        *(*_TEXT, *_SEARCH, "split", "metric", "data", "lowercase", "tokenize", "latex", "sweep"),
+    ),
+    "with --hyp and --ref": (*_SEARCH, *_MODEL, "split", "data", "sweep"),
 }
+
+
+SWEPT: dict[str, Callable[[str], float]] = {"beam": int, "length-penalty": float}
 
 
 class Command(CheckedCommand):
@@ -70,6 +77,12 @@ class ScoreOptions:
         "Metrics; also chrf++.", "NAME,...", f"{METRICS}; files: no multi-bleu"
     )
     data: Path | None = data_option()
+    sweep: list[str] | None = option(
+        "Score every run with each of these searches: beam=1,5,10 or length-penalty=0.6,1,1.4; "
+        "may repeat.",
+        "NAME=VALUE,...",
+        panel=SEARCH,
+    )
     lowercase: bool | None = flag(
         "--lowercase/--cased", "Compare without case.", shown="the run's case; files: cased"
     )
@@ -142,6 +155,35 @@ class ScoreOptions:
                 shown = shown.replace("_", "-")
                 raise usage_error(f"{shown} has no effect {use}", "leave it out")
 
+    def searches(self, choices: DecodingChoices) -> dict[str, DecodingChoices]:
+        """Return the searches of --sweep by a label such as ``beam=5``; nothing without it.
+
+        Raises:
+            ConfigError: an unknown option, a value that it cannot have, or one that is given twice.
+        """
+        from jtrans.runs import WINDOW
+
+        axes: dict[str, list[tuple[str, float]]] = {}
+        for text in self.sweep or []:
+            name, _, values = text.partition("=")
+            if name not in SWEPT:
+                hint = name_hint(name, SWEPT, "beam=1,5,10 or length-penalty=0.6,1,1.4")
+                raise usage_error(f"--sweep cannot vary {name!r}", hint, where="--sweep")
+            if name in axes or choices.search[name.replace("-", "_")] is not None:
+                raise usage_error(f"{name} is given twice", "leave out one of them")
+            axes[name] = [(value.strip(), _swept(name, value)) for value in values.split(",")]
+            if len({number for _, number in axes[name]}) < max(2, len(axes[name])):
+                raise usage_error(f"--sweep {text} needs different values", f"{name}=VALUE,VALUE")
+        if axes and choices.checkpoint == WINDOW:
+            raise usage_error("--sweep has no effect on a window", "choose another --checkpoint")
+        return {
+            " ".join(f"{name}={shown}" for name, (shown, _) in zip(axes, point, strict=True)): (
+                replace(choices, search={**choices.search, **_search(axes, point)})
+            )
+            for point in itertools.product(*axes.values())
+            if axes
+        }
+
     def metrics(self, default: str) -> list[str]:
         """Return the names of the metrics.
 
@@ -165,6 +207,18 @@ class ScoreOptions:
         return metrics
 
 
+def _swept(name: str, text: str) -> float:
+    try:
+        return SWEPT[name](text)
+    except ValueError:
+        raise usage_error(f"--sweep: {name} cannot be {text.strip()!r}", "use numbers") from None
+
+
+def _search(axes: Iterable[str], point: Iterable[tuple[str, float]]) -> dict[str, float]:
+    numbers = (number for _, number in point)
+    return {name.replace("-", "_"): value for name, value in zip(axes, numbers, strict=True)}
+
+
 @grouped()
 def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON) -> None:
     """Score translations: of runs on a test set, or of files.
@@ -176,6 +230,8 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
     [bold]Examples[/bold]
 
     jtrans score runs/base runs/fast
+
+    jtrans score runs/base --split valid --sweep length-penalty=0.6,1,1.4
 
     jtrans score --hyp a.en b.en --ref test.en --latex
 
@@ -205,6 +261,7 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
         data=options.data,
         lowercase=options.lowercase,
         tokenizer=options.tokenize,
+        searches=options.searches(choices),
     )
     _show(report, options, as_json)
 

@@ -238,6 +238,7 @@ def report_on_runs(
     data: Path | None = None,
     lowercase: bool | None = None,
     tokenizer: str | None = None,
+    searches: Mapping[str, DecodingChoices] | None = None,
 ) -> ScoreReport:
     """Score the translations of a split by some runs, from their result caches where possible.
 
@@ -250,24 +251,39 @@ def report_on_runs(
         data: a prepared corpus to use instead of the one each run was trained on.
         lowercase: compare without case; None: if a run writes lower case.
         tokenizer: of BLEU, one of sacreBLEU's; None: that of the target language.
+        searches: in place of that of `decoding`, by what is added to the names of the runs.
 
     Raises:
         JtransError: no corpus, no such split, different texts or references, no checkpoint.
     """
-    from jtrans.analysis.study.load import open_members, open_windows
-    from jtrans.analysis.study.scores import score_runs, score_windows
+    from jtrans.analysis.study.load import open_members, open_searches, open_windows
+    from jtrans.analysis.study.scores import score_runs, score_searches, score_windows
     from jtrans.runs import WINDOW
 
     is_window = decoding.checkpoint == WINDOW
     open_all, score_all = (open_windows, score_windows) if is_window else (open_members, score_runs)
-    members = open_all(runs, split, decoding, data, _Bar())
-    evaluation = score_all(members, metrics, lowercase, tokenizer)
+    if searches:
+        for each in searches.values():
+            each.check(runs)
+        members = open_searches(runs, split, searches, data, _Bar())
+        evaluation = score_searches(members, metrics, lowercase, tokenizer, labels=list(searches))
+    else:
+        members = open_all(runs, split, decoding, data, _Bar())
+        evaluation = score_all(members, metrics, lowercase, tokenizer)
     details = [_details(member) for member in members]
     warnings = _add_tag_scores(members, details)
     language = members[0].run.pipeline.target.language
     target = TargetLanguage(language, "the runs' corpus", chosen=tokenizer)
+    if searches:  # what is expected is of one search
+        return ScoreReport(evaluation, target, details, other_warnings=[*warnings, *_fitted(split)])
     bands, unchecked = _bands(members, evaluation, lowercase, tokenizer, is_window=is_window)
     return ScoreReport(evaluation, target, details, bands, unchecked, warnings, is_window)
+
+
+def _fitted(split: str) -> list[str]:
+    if split == "valid":
+        return []
+    return [f"a search that is chosen on {split} is fitted to it: choose with --split valid"]
 
 
 class _Bar(console.TerminalProgress):

@@ -403,6 +403,60 @@ def test_short_translations_are_told_what_they_cost(jtrans: Jtrans) -> None:
     assert "length_ratio" not in of_chrf
 
 
+def test_a_sweep_scores_every_run_with_every_search(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    runs = [
+        _run_of(corpus, make_run, name, weights_seed=n, config={"training": {"seed": n}})
+        for n, name in enumerate(("one", "two"), start=1)
+    ]
+    command = ["score", *runs, "--split", "valid", "--metric", "bleu,chrf", "--device", "cpu"]
+    sweep = ["--sweep", "beam=1,2", "--sweep", "length-penalty=0, 1"]
+    swept = json.loads(jtrans(*command, *sweep, "--json").out)
+    labels = [f"beam={beam} length-penalty={a}" for beam in (1, 2) for a in (0, 1)]
+    names = [f"{run.name} {label}" for label in labels for run in runs]  # two seeds of a system
+    assert [system["name"] for system in swept["systems"]] == names
+    assert [group["systems"] for group in swept["groups"]] == [
+        names[place : place + 2] for place in range(0, 8, 2)
+    ]
+    for group, label in zip(swept["groups"], labels, strict=True):
+        assert group["name"].endswith(label)
+    alone = ["--beam", 2, "--length-penalty", 0, "--json"]
+    expected = json.loads(jtrans(*command, *alone).out)["systems"]
+    for ours, theirs in zip(swept["systems"][4:6], expected, strict=True):
+        assert [ours[key] for key in ("bleu", "chrf")] == [theirs["bleu"], theirs["chrf"]]
+    assert "--split valid" not in jtrans(*command, *sweep).err
+    on_test = jtrans("score", runs[0], "--sweep", "beam=1,2", "--device", "cpu")
+    assert "a search that is chosen on test is fitted to it" in on_test.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--sweep", "bema=1,2"], "did you mean beam"),
+        (["--sweep", "beam"], "beam cannot be ''"),
+        (["--sweep", "beam=1"], "needs different values"),
+        (["--sweep", "beam=1,1"], "needs different values"),
+        (["--sweep", "beam=1,many"], "beam cannot be 'many'"),
+        (["--sweep", "beam=0,1"], "beam"),
+        (["--sweep", "length-penalty=1,nan"], "between -10 and 10"),
+        (["--sweep", "beam=1,2", "--sweep", "beam=3,4"], "beam is given twice"),
+        (["--sweep", "beam=1,2", "--beam", "3"], "beam is given twice"),
+        (["--sweep", "beam=1,2", "--checkpoint", "window"], "no effect on a window"),
+        (["--sweep", "beam=1,2", "--force", "a", "--src", "b"], "no effect with --force"),
+    ],
+)
+def test_an_impossible_sweep_is_refused(
+    arguments: list[str],
+    message: str,
+    jtrans: Jtrans,
+    make_run: MakeRun,
+    corpus: PreparedCorpus,
+) -> None:
+    done = jtrans("score", _run_of(corpus, make_run, "run"), *arguments)
+    assert done.code == 2 and message in done.err and "Traceback" not in done.err
+
+
 def test_several_references_and_the_language_are_in_the_signature(
     jtrans: Jtrans, files: Path
 ) -> None:

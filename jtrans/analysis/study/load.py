@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -138,6 +138,27 @@ def open_windows(
         )
         for member, window in zip(members, windows, strict=True)
         for update in window
+    ]
+
+
+def open_searches(
+    runs: Sequence[Run],
+    split: str,
+    decodings: Mapping[str, DecodingChoices],
+    data: Path | None,
+    progress: Progress,
+) -> list[Member]:
+    """Return every run with every search as a member of its own, seeds of a system together.
+
+    The arguments are those of `open_members`, with the searches by what is added to the names of
+    the runs.
+    """
+    members = open_members(runs, split, next(iter(decodings.values())), data, progress)
+    return [
+        replace(member, name=f"{member.name} {label}", decoding=decoding)
+        for group in seed_groups(members)
+        for label, decoding in decodings.items()
+        for member in group
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from jtrans.analysis.study.load import seed_group_names, seed_groups
 from jtrans.analysis.study.members import FileMember, Member
@@ -27,14 +28,42 @@ def score_runs(
     Raises:
         JtransError: a run that cannot translate, or an empty split.
     """
+    names = _group_of_each(members)
+    return _evaluate(members, names, metrics, lowercase, tokenizer)
+
+
+def _group_of_each(members: Sequence[Member]) -> list[str]:
     groups = seed_groups(members)
     names = {
         member.name: name
         for name, group in zip(seed_group_names(groups), groups, strict=True)
         for member in group
     }
-    of_each = [names[member.name] for member in members]
-    return _evaluate(members, of_each, metrics, lowercase, tokenizer)
+    return [names[member.name] for member in members]
+
+
+def score_searches(
+    members: Sequence[Member],
+    metrics: Sequence[str],
+    lowercase: bool | None = None,
+    tokenizer: str | None = None,
+    *,
+    labels: Sequence[str],
+) -> Evaluation:
+    """Score every run with every search; the seeds of a system with one search are one group.
+
+    The arguments are those of `score_runs`, with the members of `open_searches` and what it added
+    to the names of the runs.
+    """
+    groups = {}
+    for label in labels:
+        ending = f" {label}"
+        of_label = [member for member in members if member.name.endswith(ending)]
+        runs = [replace(each, name=each.name.removesuffix(ending)) for each in of_label]
+        for member, name in zip(of_label, _group_of_each(runs), strict=True):
+            groups[member.name] = name + ending
+    names = [groups[member.name] for member in members]
+    return _evaluate(members, names, metrics, lowercase, tokenizer)
 
 
 def score_windows(
