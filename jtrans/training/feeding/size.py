@@ -135,7 +135,9 @@ def _trials(trainer: Trainer, candidates: Sequence[MicroBatch]) -> Iterator[Tria
             return
         yield Trial(size, seconds / micro_batch.size)
         available = _available(trainer.model.device)
-        needed = peak_memory(trainer.model.device) + state_bytes  # twice the size: as much again
+        # twice the size: as much again; graphs have their own memory beside that of other passes
+        copies = 1 if trainer.gradient.accumulator.captured is None else 2
+        needed = copies * peak_memory(trainer.model.device) + state_bytes
         if seconds > ENOUGH_SECONDS or (available is not None and needed > SHARE * available):
             return
 
