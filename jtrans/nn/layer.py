@@ -79,14 +79,19 @@ def set_recompute(model: nn.Module, policy: Recompute) -> None:
 
 
 def is_compiled(
-    choice: Literal["auto", "on", "off"], device: torch.device, *, is_joint: bool
+    choice: Literal["auto", "on", "off"],
+    device: torch.device,
+    *,
+    is_joint: bool,
+    is_long: bool = True,
 ) -> bool:
     """Return whether training compiles layers.
 
-    ``auto`` means on a GPU, if torch can do it there, and of a joint model: on an H100 the kernels
-    of Reformer-base's layers then take 25 ms in place of 45 ms (65,536 positions, E = 256). Those
-    of a Transformer are so short that the GPU waits for the CPU, which needs longer to call
-    compiled layers: 74 ms for an update in place of 47 ms (`data/benchmarks/gpu_h100.json`).
+    ``auto`` means on a GPU, if torch can do it there, of a joint model, and in a long training,
+    which saves more than the one or two minutes of compiling: on an H100 the kernels of
+    Reformer-base's layers then take 25 ms in place of 45 ms (65,536 positions, E = 256). Those of a
+    Transformer are short, and without graphs a CPU needs longer to call compiled layers: 74 ms for
+    an update in place of 47 ms (`data/benchmarks/gpu_h100.json`).
 
     Raises:
         ConfigError: ``on``, but torch cannot: on a GPU it needs Triton.
@@ -98,7 +103,7 @@ def is_compiled(
             hint="--set training.compile=auto trains without",
             kind="config.absent-triton",
         )
-    is_useful = is_joint and device.type == "cuda" and HAS_TRITON
+    is_useful = is_joint and is_long and device.type == "cuda" and HAS_TRITON
     return choice == "on" or (choice == "auto" and is_useful)
 
 

@@ -27,6 +27,7 @@ from jtrans.runs import Run
 from jtrans.training.divergence.good_state import InitialState
 from jtrans.training.events import Start, TrainingEvents
 from jtrans.training.session import find_existing, train
+from jtrans.training.setup import build
 from jtrans.training.setup.build import make_trainer
 
 
@@ -574,3 +575,35 @@ def test_a_run_does_not_continue_from_a_checkpoint_with_one_byte_changed(
     error = refusal(CheckpointError, run, config=make_config(max_updates=4), data=corpus.folder)
     assert error.kind == "checkpoint.damaged"
     assert "--restart" in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("limits", "is_long"),
+    [
+        ({"stop": {"metric": "valid-loss", "patience": 3}}, True),
+        ({"max_updates": 5_000}, True),
+        ({"max_updates": 4_999}, False),
+        ({"max_epochs": 1}, False),
+        ({"max_epochs": 100_000}, True),
+        ({"max_epochs": 100_000, "max_updates": 10}, False),
+        ({"max_minutes": 10.0}, False),
+        ({"max_minutes": 60.0}, True),
+    ],
+)
+def test_a_training_that_may_be_long_may_compile_layers(
+    limits: dict[str, Any],
+    is_long: bool,
+    corpus: PreparedCorpus,
+    make_config: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[bool] = []
+
+    def is_compiled(*_: Any, **options: Any) -> bool:
+        asked.append(options["is_long"])
+        return False
+
+    monkeypatch.setattr(build, "is_compiled", is_compiled)
+    limits = {"max_updates": None, "max_epochs": None, "max_minutes": None} | limits
+    make_trainer(Run(Path("never")), make_config(**limits), corpus)
+    assert asked == [is_long]

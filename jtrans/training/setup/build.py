@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from jtrans.config import Config
+from jtrans.config import Config, TrainingConfig
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError
 from jtrans.models.base import TranslationModel
@@ -33,6 +33,8 @@ from jtrans.training.weights.initial import freeze, load_initial, take_optimiser
 
 if TYPE_CHECKING:  # loading torch's takes seconds
     from jtrans.training.distributed.sharding import Sharding
+
+LONG_UPDATES, LONG_MINUTES = 5_000, 15.0  # of a training that may compile its layers
 
 
 def make_trainer(
@@ -90,7 +92,8 @@ def make_trainer(
     check_labels(model, corpus)
     check_metrics(model, config, corpus)
     set_recompute(model, config.training.recompute)
-    if is_compiled(config.training.compile, place, is_joint=model.is_joint):
+    is_long = _is_long(config.training, corpus)
+    if is_compiled(config.training.compile, place, is_joint=model.is_joint, is_long=is_long):
         compile_layers(model)
     checkpoint = load_initial(model, initial, config, corpus) if initial is not None else None
     freeze(model, config.training.freeze)
@@ -100,6 +103,18 @@ def make_trainer(
     if initial is not None and checkpoint is not None and keep_optimiser:
         take_optimiser(initial, checkpoint, config, model, trainer.optimiser)
     return trainer, device_info
+
+
+def _is_long(training: TrainingConfig, corpus: PreparedCorpus) -> bool:
+    """Return whether training may last so long that compiling layers saves time."""
+    limits = [] if training.max_updates is None else [training.max_updates]
+    if training.max_epochs is not None:
+        tokens = int(corpus.pairs("train").target.lengths.sum())
+        limits.append(training.max_epochs * max(1, tokens // training.batch_tokens))
+    minutes = training.max_minutes
+    return min(limits, default=LONG_UPDATES) >= LONG_UPDATES and (
+        minutes is None or minutes >= LONG_MINUTES
+    )
 
 
 def _shard(model: TranslationModel, config: Config, place: torch.device, ranks: Ranks) -> Sharding:

@@ -276,6 +276,8 @@ def test_layers_of_joint_models_are_compiled_for_a_gpu_with_triton(
         ("cpu", True): [False, True, False],
         ("cpu", False): [False, True, False],
     }
+    assert not layer.is_compiled("auto", gpu, is_joint=True, is_long=False)
+    assert layer.is_compiled("on", gpu, is_joint=True, is_long=False)
     monkeypatch.setattr(layer, "HAS_TRITON", False)
     assert not layer.is_compiled("auto", gpu, is_joint=True)
     assert layer.is_compiled("on", cpu, is_joint=True)
