@@ -134,14 +134,26 @@ def test_what_is_replayed_is_each_size_that_is_needed_again(pairs: ParallelIds) 
     assert len(captured) == len(PARTS)
 
 
-@given(st.integers(1, 3000), st.integers(1, 300), st.integers(1, 300))
+def test_sizes_beyond_the_limit_do_without_graphs(pairs: ParallelIds) -> None:
+    model = make_model("transformer")
+    expected, _ = gradients(accumulator(model), pairs)
+    made = accumulator(model)
+    made.captured = CapturedGradients(model, made._losses_of, repeat, most=1)
+    for _ in range(3):
+        assert_close(gradients(made, pairs)[0], expected)
+    assert len(made.captured.kept) == 1
+
+
+@given(st.integers(1, 3000), st.integers(1, 300), st.integers(1, 300), st.booleans())
 def test_a_size_holds_a_micro_batch_and_little_more(
-    sentences: int, source: int, target: int
+    sentences: int, source: int, target: int, is_joint: bool
 ) -> None:
-    size = Size.holding(sentences, source, target)
-    assert 0 <= size.source - source < 4 and 0 <= size.target - target < 4
-    assert sentences <= size.sentences <= max(sentences, sentences * 9 / 8)
-    assert Size.holding(size.sentences, size.source, size.target) == size
+    size = Size.holding(sentences, source, target, is_joint=is_joint)
+    more, share = (2, 1 / 16) if is_joint else (4, 1 / 8)
+    assert 0 <= size.source - source < more and 0 <= size.target - target < more
+    assert sentences <= size.sentences <= max(sentences, sentences * (1 + share))
+    again = Size.holding(size.sentences, size.source, size.target, is_joint=is_joint)
+    assert again == size
 
 
 def test_no_length_exceeds_what_a_model_can_read(pairs: ParallelIds) -> None:

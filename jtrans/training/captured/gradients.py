@@ -1,4 +1,4 @@
-"""The gradients of micro-batches as CUDA graphs: one for each padded size, as an LRU cache.
+"""The gradients of micro-batches as CUDA graphs, one for each padded size.
 
 The forward and the backward pass of a micro-batch are more than a thousand operations. Launching
 them takes the CPU some 45 ms whatever their size, while a GPU computes those of a small model in a
@@ -12,7 +12,6 @@ without a graph, with the same result.
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 import torch
@@ -28,7 +27,7 @@ from jtrans.training.divergence.random_state import RandomState
 
 _log = logging.getLogger(__name__)
 
-MOST_GRAPHS = 384  # more than an epoch of IWSLT14 needs: each keeps some MB
+MOST_GRAPHS = 768  # twice as many as a third of IWSLT14 needs; further sizes do without
 
 # the loss of a batch to be differentiated, [], and its summed losses, [n], given the divisor, []
 Losses = Callable[[Batch, Tensor], tuple[Tensor, Tensor]]
@@ -78,7 +77,8 @@ class CapturedGradients:
         self._gradients: list[Tensor | None] = []
         self._copies: list[Tensor | None] = []
         self._places: list[int] = []  # in memory, of the weights
-        self.kept: OrderedDict[Size, PaddedBatch] = OrderedDict()
+        self.kept: dict[Size, PaddedBatch] = {}  # those that are captured
+        self._needed: set[Size] = set()
         self.has_failed = False
         self.is_replaying = True  # False: graphs, whose layers cannot be watched, stay unused
 
@@ -89,25 +89,26 @@ class CapturedGradients:
         """
         self._forget_other_weights()
         (B, S), T = batch.source.shape, batch.target_in.shape[1]
-        size = Size.holding(B, S, T, self._model.longest)
-        padded, is_known = self.kept.get(size), size in self.kept
-        if padded is None:
-            padded = self.kept[size] = PaddedBatch(size, self._divisor.device)
-        self.kept.move_to_end(size)
-        if len(self.kept) > self._most:
-            self.kept.popitem(last=False)
+        model = self._model
+        size = Size.holding(B, S, T, is_joint=model.is_joint, longest=model.longest)
+        padded = self.kept.get(size) or PaddedBatch(size, self._divisor.device)
         padded.load(batch)
         self._divisor.fill_(divisor)
-        uses_graph = self.is_replaying and is_known and not self.has_failed
-        if uses_graph and padded.replay is None:
+        if self.is_replaying and padded.replay is None and self._is_wanted(size):
             self._capture_on(padded)
-        if uses_graph and padded.replay is not None:
+        if self.is_replaying and padded.replay is not None:
             losses = padded.replay()
         else:
             losses = self._work(padded)
         for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
             parameter.grad = gradient
         return losses
+
+    def _is_wanted(self, size: Size) -> bool:
+        """Return whether a size is needed a second time, and there is room for its graph."""
+        was_needed = size in self._needed
+        self._needed.add(size)
+        return was_needed and len(self.kept) < self._most and not self.has_failed
 
     def keep(self, gradients: list[Tensor | None]) -> list[Tensor | None]:
         """Return gradients that the next call does not overwrite: a copy if it would.
@@ -139,6 +140,7 @@ class CapturedGradients:
         try:
             padded.replay = self._capture(lambda: self._work(padded))
             padded.held = list(self._model.buffers())  # a table of positions grows into another
+            self.kept[padded.size] = padded
         except Exception as error:
             self._give_up(error)
         finally:
