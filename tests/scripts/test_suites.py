@@ -339,7 +339,8 @@ def test_both_forms_of_the_loss_do_the_same_updates(
     corpus: PreparedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = tmp_path / "small.toml"
-    recipe.write_text('[model]\nsystem = "transformer"\nwidth = 16\nheads = 2\n', "utf-8")
+    model = '[model]\nsystem = "transformer"\nwidth = 16\nheads = 2\n'
+    recipe.write_text(f"{model}[training]\nmax_updates = 9\n", "utf-8")
     projected: list[str] = []
     whole = Transformer.project
     amounts = []
