@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ from jtrans.cli.options import (
     option_group,
     split_option,
 )
-from jtrans.errors import EXIT_CHECK_FAILED, lines_of, name_hint, usage_error
+from jtrans.errors import EXIT_CHECK_FAILED, lines_of, usage_error
 
 if TYPE_CHECKING:
     from jtrans.cli.score_report import ScoreReport
@@ -38,17 +37,13 @@ _SEVERAL = ("--hyp", "--ref")
 # which options each of the three uses of the command does not read
 _TEXT = ("languages", "as_is")
 _SEARCH = ("beam", "length_penalty", "length_penalty_form", "max_length", "batch_tokens")
+_SCORES = ("metric", "lowercase", "tokenize", "latex", "sweep")
 _MODEL = ("checkpoint", "device", "precision")
 UNUSED = {
     "on the scores of runs": _TEXT,
-    "with --force": (
-        *(*_TEXT, *_SEARCH, "split", "metric", "data", "lowercase", "tokenize", "latex", "sweep"),
-    ),
+    "with --force": (*_TEXT, *_SEARCH, *_SCORES, "split", "data"),
     "with --hyp and --ref": (*_SEARCH, *_MODEL, "split", "data", "sweep"),
 }
-
-
-SWEPT: dict[str, Callable[[str], float]] = {"beam": int, "length-penalty": float}
 
 
 class Command(CheckedCommand):
@@ -155,35 +150,6 @@ class ScoreOptions:
                 shown = shown.replace("_", "-")
                 raise usage_error(f"{shown} has no effect {use}", "leave it out")
 
-    def searches(self, choices: DecodingChoices) -> dict[str, DecodingChoices]:
-        """Return the searches of --sweep by a label such as ``beam=5``; nothing without it.
-
-        Raises:
-            ConfigError: an unknown option, a value that it cannot have, or one that is given twice.
-        """
-        from jtrans.runs import WINDOW
-
-        axes: dict[str, list[tuple[str, float]]] = {}
-        for text in self.sweep or []:
-            name, _, values = text.partition("=")
-            if name not in SWEPT:
-                hint = name_hint(name, SWEPT, "beam=1,5,10 or length-penalty=0.6,1,1.4")
-                raise usage_error(f"--sweep cannot vary {name!r}", hint, where="--sweep")
-            if name in axes or choices.search[name.replace("-", "_")] is not None:
-                raise usage_error(f"{name} is given twice", "leave out one of them")
-            axes[name] = [(value.strip(), _swept(name, value)) for value in values.split(",")]
-            if len({number for _, number in axes[name]}) < max(2, len(axes[name])):
-                raise usage_error(f"--sweep {text} needs different values", f"{name}=VALUE,VALUE")
-        if axes and choices.checkpoint == WINDOW:
-            raise usage_error("--sweep has no effect on a window", "choose another --checkpoint")
-        return {
-            " ".join(f"{name}={shown}" for name, (shown, _) in zip(axes, point, strict=True)): (
-                replace(choices, search={**choices.search, **_search(axes, point)})
-            )
-            for point in itertools.product(*axes.values())
-            if axes
-        }
-
     def metrics(self, default: str) -> list[str]:
         """Return the names of the metrics.
 
@@ -205,18 +171,6 @@ class ScoreOptions:
                 )
             check_tokenizer(self.tokenize)
         return metrics
-
-
-def _swept(name: str, text: str) -> float:
-    try:
-        return SWEPT[name](text)
-    except ValueError:
-        raise usage_error(f"--sweep: {name} cannot be {text.strip()!r}", "use numbers") from None
-
-
-def _search(axes: Iterable[str], point: Iterable[tuple[str, float]]) -> dict[str, float]:
-    numbers = (number for _, number in point)
-    return {name.replace("-", "_"): value for name, value in zip(axes, numbers, strict=True)}
 
 
 @grouped()
@@ -252,6 +206,7 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
         _score_given(opened[0], choices, options, as_json)
         return
     from jtrans.cli.score_report import report_on_runs
+    from jtrans.decoding.sweep import swept_searches
 
     report = report_on_runs(
         opened,
@@ -261,7 +216,7 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
         data=options.data,
         lowercase=options.lowercase,
         tokenizer=options.tokenize,
-        searches=options.searches(choices),
+        searches=swept_searches(options.sweep or [], choices),
     )
     _show(report, options, as_json)
 
