@@ -120,11 +120,13 @@ def test_updates_are_those_of_the_cpu_and_hardly_wait(
 def test_rates_are_those_of_captured_updates(
     command: list[str], on_gpu: OnGpu, corpus: PreparedCorpus
 ) -> None:
-    data = ["--data", corpus.folder, "--set", "training.compile=off"]
+    settings = ["--set", "training.compile=off", "--set", "training.batch_tokens=100"]
+    data = ["--data", corpus.folder, *settings]
     sizes = ["width=16", "ffn_width=32", "heads=2", "encoder_layers=1", "decoder_layers=1"]
     more = [part for size in sizes for part in ("--set", f"model.{size}")]
     _, happened = on_gpu("jtrans", *command, *data, *more, "--device", "cuda")
-    assert happened["captures"] >= 1 and happened["replays"] >= happened["captures"]
+    # without warm-ups most of what is timed would be the first pass of a size, or its capture
+    assert happened["captures"] >= 1 and happened["replays"] >= 2 * happened["captures"]
 
 
 @pytest.mark.thorough

@@ -83,12 +83,12 @@ def is_compiled(
     device: torch.device,
     *,
     is_joint: bool,
-    is_long: bool = True,
+    is_long: bool,
 ) -> bool:
     """Return whether training compiles layers.
 
     ``auto`` means on a GPU, if torch can do it there, of a joint model, and in a long training,
-    which saves more than the one or two minutes of compiling: on an H100 the kernels of
+    which may save the one or two minutes that compiling takes: on an H100 the kernels of
     Reformer-base's layers then take 25 ms in place of 45 ms (65,536 positions, E = 256). Those of a
     Transformer are short, and without graphs a CPU needs longer to call compiled layers: 74 ms for
     an update in place of 47 ms (`data/benchmarks/gpu_h100.json`).

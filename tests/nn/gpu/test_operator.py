@@ -265,7 +265,8 @@ def test_layers_of_joint_models_are_compiled_for_a_gpu_with_triton(
     monkeypatch.setattr(layer, "HAS_TRITON", True)
     chosen = {
         (device.type, is_joint): [
-            layer.is_compiled(choice, device, is_joint=is_joint) for choice in ("auto", "on", "off")
+            layer.is_compiled(choice, device, is_joint=is_joint, is_long=True)
+            for choice in ("auto", "on", "off")
         ]
         for device in (gpu, cpu)
         for is_joint in (True, False)
@@ -279,7 +280,7 @@ def test_layers_of_joint_models_are_compiled_for_a_gpu_with_triton(
     assert not layer.is_compiled("auto", gpu, is_joint=True, is_long=False)
     assert layer.is_compiled("on", gpu, is_joint=True, is_long=False)
     monkeypatch.setattr(layer, "HAS_TRITON", False)
-    assert not layer.is_compiled("auto", gpu, is_joint=True)
-    assert layer.is_compiled("on", cpu, is_joint=True)
+    assert not layer.is_compiled("auto", gpu, is_joint=True, is_long=True)
+    assert layer.is_compiled("on", cpu, is_joint=True, is_long=True)
     with pytest.raises(ConfigError, match="layers cannot be compiled for a GPU"):
-        layer.is_compiled("on", gpu, is_joint=True)
+        layer.is_compiled("on", gpu, is_joint=True, is_long=True)
