@@ -26,7 +26,13 @@ from jtrans.nn.layer import compile_layers, is_compiled, set_recompute
 from jtrans.runs import Run
 from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.events import TrainingEvents
-from jtrans.training.setup.checks import check_labels, check_lengths, check_metrics, check_tied
+from jtrans.training.setup.checks import (
+    check_batch_statistics,
+    check_labels,
+    check_lengths,
+    check_metrics,
+    check_tied,
+)
 from jtrans.training.trainer import Trainer
 from jtrans.training.updates import with_sizes
 from jtrans.training.weights.initial import freeze, load_initial, take_optimiser
@@ -65,29 +71,14 @@ def make_trainer(
     torch.manual_seed(config.training.seed)
     random.seed(config.training.seed)
     sides = corpus.pipeline.source, corpus.pipeline.target
-    if not run.checkpoints():  # runs of earlier versions go on
+    is_new = not run.checkpoints()  # runs of earlier versions go on
+    if is_new:
         check_tied(config, corpus)
     with _too_large(config):
         model = build_model(config.model, *(len(side.vocabulary) for side in sides))
         if not ranks.is_sharding:
             model = model.to(place)
-    if ranks.count > 1 and model.has_batch_statistics:
-        raise ConfigError(
-            f"{config.model.system} normalises over micro-batches, which several processes cut "
-            "differently: each would train another model",
-            where="model",
-            hint="train it in one process, without --processes, --gpus or torchrun",
-            kind="distributed.batch-statistics",
-        )
-    is_new = not run.checkpoints()  # runs of earlier versions go on
-    if is_new and config.training.cutoff and model.has_batch_statistics:
-        raise ConfigError(
-            f"{config.model.system} normalises over the tokens of a micro-batch, and those that "
-            "cutoff empties would count as padding",
-            where="training.cutoff",
-            hint="--set training.cutoff=0",
-            kind="config.value",
-        )
+    check_batch_statistics(model, config, processes=ranks.count, is_new=is_new)
     check_lengths(model, corpus)
     check_labels(model, corpus)
     check_metrics(model, config, corpus)

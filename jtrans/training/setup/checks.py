@@ -1,4 +1,4 @@
-"""Whether a model can learn from a corpus: lengths, labels, metrics."""
+"""Whether a model can learn from a corpus: lengths, labels, metrics, statistics of batches."""
 
 from __future__ import annotations
 
@@ -85,6 +85,36 @@ def check_tied(config: Config, corpus: PreparedCorpus) -> None:
             f"tie = 'all' needs one vocabulary for both sides, but {corpus.folder} has two",
             where="model.tie",
             hint="use model.tie = 'decoder', or prepare the corpus with --vocabulary joint",
+        )
+
+
+def check_batch_statistics(
+    model: TranslationModel, config: Config, *, processes: int, is_new: bool
+) -> None:
+    """Check that a model that normalises over the tokens of a micro-batch gets whole ones.
+
+    Only training that begins is refused for its cutoff: runs of earlier versions go on.
+
+    Raises:
+        ConfigError: processes would share micro-batches, or cutoff would empty tokens.
+    """
+    if not model.has_batch_statistics:
+        return
+    if processes > 1:
+        raise ConfigError(
+            f"{config.model.system} normalises over micro-batches, which several processes cut "
+            "differently: each would train another model",
+            where="model",
+            hint="train it in one process, without --processes, --gpus or torchrun",
+            kind="distributed.batch-statistics",
+        )
+    if is_new and config.training.cutoff:
+        raise ConfigError(
+            f"{config.model.system} normalises over the tokens of a micro-batch, and those that "
+            "cutoff empties would count as padding",
+            where="training.cutoff",
+            hint="--set training.cutoff=0",
+            kind="config.value",
         )
 
 
