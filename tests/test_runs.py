@@ -408,6 +408,23 @@ def test_a_checkpoint_that_was_being_replaced_is_put_back(make_run: Any) -> None
     run.checkpoint("10").verify("model.safetensors")
 
 
+def test_an_average_whose_writing_was_interrupted_is_removed_once_it_is_old(make_run: Any) -> None:
+    run = make_run()
+    add_checkpoint(run, 10)
+    folder = run.checkpoints_folder
+    shutil.copytree(run.checkpoint("10").folder, folder / ".middle.x1yz_abc" / "old")
+    (folder / ".average.99.tmp").mkdir()
+    (folder / ".mine.txt").mkdir()  # of the user
+    run.remove_leftovers()
+    hidden = {".middle.x1yz_abc", ".average.99.tmp", ".mine.txt"}
+    assert {path.name for path in folder.glob(".*")} == hidden
+    for name in hidden:
+        os.utime(folder / name, (0, 0))
+    run.remove_leftovers()
+    assert {path.name for path in folder.iterdir()} == {"step-00000010", "middle", ".mine.txt"}
+    run.checkpoint("middle").verify("model.safetensors")
+
+
 def test_a_checkpoint_without_digests_is_taken_with_a_warning(
     make_run: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

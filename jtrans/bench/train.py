@@ -19,6 +19,7 @@ from jtrans.data.prepared import ParallelIds, PreparedCorpus
 from jtrans.nn.device import wait_for
 from jtrans.progress import Progress
 from jtrans.runs import Run
+from jtrans.training.feeding.size import largest_size
 from jtrans.training.memory import memory_errors, peak_memory
 from jtrans.training.setup.build import make_trainer
 from jtrans.training.trainer import Trainer
@@ -101,8 +102,9 @@ def measure_train(
     """
     corpus = PreparedCorpus.open(data)
     trainer, info = make_trainer(Run(data), config, corpus, device=device)
+    trainer.plan.largest = largest_size(trainer, config)
     trainer.model.train()
-    epoch = trainer.plan.epoch(0)
+    epoch = trainer.plan_epoch()
     sides = corpus.pipeline.source, corpus.pipeline.target
     flops = training_flops(config.model, *(len(side.vocabulary) for side in sides))
     with memory_errors():

@@ -13,6 +13,8 @@ from jtrans.errors import ConfigError, JtransError, how_many, usage_error
 if TYPE_CHECKING:
     from jtrans.training.distributed.place import Place
 
+MOST_PROCESSES = 16  # or four for each processor, if these are more
+
 
 def count_processes(processes: int | None, gpus: str | None, device: str | None) -> int | None:
     """Return the number of processes that the options ask for, None without such an option.
@@ -68,11 +70,20 @@ def launch(count: int, *, max_restarts: int) -> int:
     """Run this command in `count` processes, and return its exit code.
 
     Raises:
+        ConfigError: far more processes than processors.
         WorkError: a process died once too often.
     """
     from jtrans.processors import available_cpus
     from jtrans.training.distributed.launch import launch as launch_processes
 
+    most = max(MOST_PROCESSES, 4 * available_cpus())
+    if count > most:
+        raise usage_error(
+            f"{count:,} processes for {how_many(available_cpus(), 'processor')}, each of which "
+            "needs memory for the whole model",
+            f"at most {most}; more than one for each processor are seldom faster",
+            where="--processes",
+        )
     if count > available_cpus():
         console.warn(
             f"{count} processes share {how_many(available_cpus(), 'processor')}: expect no speed-up"

@@ -161,6 +161,8 @@ def _note_unused(overrides: Sequence[str], config: Config) -> None:
     unused = {f"model.{name}" for name in config.model.unused()}
     if config.training.schedule.name in ("constant", "plateau"):
         unused.add("training.schedule.warmup")
+    if config.training.schedule.name in ("constant", "plateau", "noam", "rnmt"):
+        unused.add("training.schedule.warmup_init")
     keys = dict.fromkeys(each.partition("=")[0].strip() for each in overrides)
     if ignored := [key for key in keys if key in unused]:
         console.talk(f"no effect: {', '.join(ignored)}")

@@ -124,6 +124,8 @@ class TrainTable(TrainingEvents):
             self._is_headed = True
             self._line(HEADER, "bold")
         bleu = "-" if validation.bleu is None else f"{validation.bleu:.1f}"
+        loss = validation.train_loss
+        train_loss = "-" if loss is None else _fitting(loss, 2)
         perplexity = _fitting(validation.perplexity, 1)
         mark = "*" if validation.is_best else " "
         window = validation.window
@@ -134,7 +136,7 @@ class TrainTable(TrainingEvents):
         notes += f"   dropped {validation.dropped:,}" if validation.dropped else ""
         notes += f"   skipped {validation.skipped:,}" if validation.skipped else ""
         self._line(
-            f"{validation.epoch:>6}{validation.update:>8,}{_fitting(validation.train_loss, 2):>8}"
+            f"{validation.epoch:>6}{validation.update:>8,}{train_loss:>8}"
             f"{_fitting(validation.valid_loss, 2):>8}{perplexity:>8}{bleu:>8} {mark}"
             f"{validation.tokens_per_second:>7,.0f}{duration(validation.seconds):>8}"
             + notes.rstrip(),

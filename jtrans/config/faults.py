@@ -56,6 +56,9 @@ def explain_fault(
         hint = name_hint(
             str(fault["input"]), re.findall(r"'(.+?)'", fault["ctx"]["expected"]), hint
         )
+    if fault["type"] == "model_type" and (keys := _sibling_keys(schema, [*parts, ""])):
+        first = "name" if "name" in keys else keys[0]
+        hint = f"set its keys, such as {key}.{first}"
     shown = "" if fault["type"] == "missing" else f" (got {fault['input']!r})"
     # a value may be of several types, each with its own fault: "epoch", or a number
     size = len(parts)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, SerializeAsAny, model_validator
 
 from jtrans.config.scalable import ScalableSizes
-from jtrans.config.section import ConfigSection, Count, Text
+from jtrans.config.section import Beam, ConfigSection, Count, Text
 from jtrans.config.training import TrainingConfig
 
 
@@ -45,7 +45,7 @@ class DataConfig(ConfigSection):
 class DecodingConfig(ConfigSection):
     """How a run of this recipe translates by default."""
 
-    beam: Count = 5
+    beam: Beam = 5
     length_penalty: float = 1.0
     length_penalty_form: Literal["power", "gnmt"] = "power"
     # target tokens with </s>: a number, S+N or N*S+M

@@ -9,8 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from jtrans.config.section import ConfigSection, Count, NamedSection, Rate, SettingError, Text
+from jtrans.config.section import Beam, ConfigSection, Count, NamedSection, Rate, SettingError, Text
 
+MOST_WEIGHT = 1_000.0  # of a term of the loss: with more nothing is learned
 # results of a validation; "pos" and "ner": the accuracy of labels, for systems that learn them
 Metric = Literal["valid-loss", "valid-bleu", "valid-chrf", "valid-pos", "valid-ner"]
 
@@ -141,6 +142,10 @@ def _entries(value: object) -> object:
     return [{"run": value}] if isinstance(value, str) else value
 
 
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
 class TrainingConfig(ConfigSection):
     """How a model is trained."""
 
@@ -157,12 +162,14 @@ class TrainingConfig(ConfigSection):
     label_smoothing: Rate = 0.1
     smoothing_form: Literal["all", "others"] = "all"  # docs/systems.md 0.6
     normalise: Literal["token", "sentence"] = "token"  # the units that the loss is a mean of
-    weight_decay: Annotated[float, Field(ge=0.0)] = 0.0  # decoupled
-    l2: Annotated[float, Field(ge=0.0)] = 0.0  # in the gradient, of weight matrices only
+    weight_decay: Annotated[float, Field(ge=0.0, le=MOST_WEIGHT)] = 0.0  # decoupled
+    # in the gradient, of weight matrices only
+    l2: Annotated[float, Field(ge=0.0, le=MOST_WEIGHT)] = 0.0
     clip_norm: Annotated[float, Field(ge=0.0)] = 25.0  # 0: off
     gradient_guard: bool = False  # drop updates of abnormal gradients (docs/systems.md 7.8)
     ema_decay: Rate = 0.0  # decay of a moving average of weights, which is validated; 0: off
-    r_drop: Annotated[float, Field(ge=0.0)] = 0.0  # weight of R-Drop (5 is usual); 0: off
+    # weight of R-Drop (5 is usual); 0: off
+    r_drop: Annotated[float, Field(ge=0.0, le=MOST_WEIGHT)] = 0.0
     cutoff: Rate = 0.0  # probability that R-Drop's second pass does not read a token; 0: off
     word_dropout: Rate = 0.0  # probability of reading <unk> instead of a token; 0: off
     bpe_dropout: Rate = 0.0  # probability of dropping a merge (0.1 is usual); 0: off
@@ -172,7 +179,7 @@ class TrainingConfig(ConfigSection):
     # or a number of updates, or a time: "30 minutes"
     validate_every: Literal["epoch"] | Count | Minutes = "epoch"
     validate_sentences: Annotated[int, Field(ge=0)] = 1000  # translated for BLEU; 0: no BLEU
-    validate_beam: Count = 1
+    validate_beam: Beam = 1
     # translations that a validation shows, always of the same sentences; 0: none
     validate_samples: Annotated[int, Field(ge=0)] = 3
     best_metric: Metric = "valid-loss"
@@ -184,13 +191,15 @@ class TrainingConfig(ConfigSection):
     graphs: bool = True  # on CUDA: launch the passes of a micro-batch as a whole
     deterministic: bool = False  # on CUDA: only deterministic kernels
     init_from: Annotated[tuple[InitialWeights, ...], BeforeValidator(_entries)] = ()  # or one run
-    freeze: tuple[Text, ...] = ()  # patterns of weights that are not trained
+    # patterns of weights that are not trained, or one
+    freeze: Annotated[tuple[Text, ...], BeforeValidator(_listed)] = ()
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1  # the range that all generators accept
 
     @property
-    def deciding_metrics(self) -> tuple[str, ...]:
-        """The metrics that decide about checkpoints and about stopping."""
-        return (self.best_metric, *([self.stop.metric] if self.stop else []))
+    def deciding_metrics(self) -> dict[str, str]:
+        """The metrics that decide about checkpoints and about stopping, by their settings."""
+        stop = {"training.stop.metric": self.stop.metric} if self.stop else {}
+        return {"training.best_metric": self.best_metric, **stop}
 
     @property
     def minutes_between_validations(self) -> float | None:

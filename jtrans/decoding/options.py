@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from jtrans.config import Config
 from jtrans.config.arguments import check_fields
+from jtrans.config.section import WIDEST_BEAM
 from jtrans.errors import how_many, name_hint, option_error
 from jtrans.exports import Translatable
 from jtrans.models.zoo import system_configs
@@ -21,9 +22,6 @@ from jtrans.models.zoo import system_configs
 LENGTH_PENALTY_FORMS = ("power", "gnmt")
 STOPPING_RULES = ("count", "bound")
 UTILITIES = ("chrf", "bleu")  # of minimum Bayes risk
-# Memory grows with the beam (3.7 GB at 500 for a batch of the demo's small model); quality does
-# not and falls beyond a few dozen. A wider beam is taken for a typing error.
-WIDEST_BEAM = 200
 HIGHEST_LIMIT = 10**9  # target tokens; a higher limit means none
 
 _NUMBER = re.compile(r"(?P<plus>\d+)")

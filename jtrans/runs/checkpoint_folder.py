@@ -6,6 +6,7 @@ import contextlib
 import logging
 import shlex
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from jtrans.runs.checkpoint import SEAL, WEIGHTS, Checkpoint, first_undamaged, s
 
 POINTERS = "pointers.json"
 WINDOW = "window"  # selects several checkpoints, see `CheckpointFolder.window`
+AVERAGING_SECONDS = 3600.0  # that writing an average takes at most
 _log = logging.getLogger(__name__)
 
 
@@ -50,14 +52,21 @@ class CheckpointFolder:
             write_json(temporary / SEAL, digests)
 
     def remove_leftovers(self) -> None:
-        """Delete checkpoints whose writing was interrupted; the caller holds the lock.
+        """Delete checkpoints whose writing was interrupted; the caller holds the lock of training.
 
-        A checkpoint that was being replaced is put back.
+        A checkpoint that was being replaced is put back. Averages are written without that lock,
+        so theirs are left alone while they are young.
         """
-        for folder in self.checkpoints_folder.glob(".step-*"):
-            target = self.checkpoints_folder / folder.name[1:].split(".")[0]
-            if (folder / "old").is_dir() and not target.exists():
-                (folder / "old").rename(target)
+        for folder in self.checkpoints_folder.glob(".*.*"):
+            name, _, end = folder.name[1:].rpartition(".")
+            if end == "tmp":
+                name = name.rpartition(".")[0]
+            elif end != "removed" and not (folder / "old").is_dir():
+                continue
+            if not name.startswith("step-") and _age_seconds(folder) < AVERAGING_SECONDS:
+                continue
+            if (folder / "old").is_dir() and not (self.checkpoints_folder / name).exists():
+                (folder / "old").rename(self.checkpoints_folder / name)
             shutil.rmtree(folder, ignore_errors=True)
         for file in self.checkpoints_folder.glob(f".{POINTERS}.*"):
             file.unlink(missing_ok=True)
@@ -167,3 +176,11 @@ class CheckpointFolder:
                 kind="checkpoint.no-window",
             )
         return [self.checkpoint(str(update)) for update in window["updates"]]
+
+
+def _age_seconds(path: Path) -> float:
+    """Return the time since a file or a folder was written; 0 if it is gone."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return 0.0

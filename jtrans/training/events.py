@@ -55,7 +55,9 @@ class Validation:
 
     epoch: int  # of the last update, counted from 1
     update: int  # updates done
-    train_loss: float  # unsmoothed loss per target token since the last validation, with dropout
+    # unsmoothed loss per target token since the last validation, with dropout; None if all updates
+    # were skipped
+    train_loss: float | None
     valid_loss: float  # unsmoothed loss per target token, in nats
     perplexity: float  # of the valid loss
     bleu: float | None  # of the translated sentences; None when none are translated

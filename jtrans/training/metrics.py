@@ -180,7 +180,7 @@ class Metrics:
         row = Validation(
             epoch=self.epoch,
             update=state.update,
-            train_loss=sums.nll / max(1, sums.measured),
+            train_loss=sums.nll / sums.measured if sums.measured else None,
             valid_loss=measured["loss"],
             perplexity=measured["perplexity"],
             bleu=measured.get("bleu"),

@@ -126,6 +126,7 @@ class _Session:
             matmul_backend=plan.matmul_backend,
             initial=initial,
             keep_optimiser=self.keep_optimiser,
+            is_new=not plan.has_weights,
             events=self.events,
             should_stop=self.should_stop,
             ranks=ranks,

@@ -52,7 +52,9 @@ class Stopping:
                 hint="--set training.max_minutes=20 (or max_epochs, max_updates, stop)",
                 kind="config.no-limit",
             )
-        translated = [each for each in training.deciding_metrics if each in OF_TRANSLATIONS]
+        translated = [
+            each for each in training.deciding_metrics.values() if each in OF_TRANSLATIONS
+        ]
         if translated and not training.validate_sentences:
             raise ConfigError(
                 f"the metric {translated[0]} needs translations, but "

@@ -70,7 +70,10 @@ class Validator:
         self.options = SearchOptions.from_config(config, beam=training.validate_beam)
         SearchOptions.from_config(config)  # refuses options that the run could not translate with
         self.precision = precision
-        self.scores = ["bleu", *(["chrf"] if "valid-chrf" in training.deciding_metrics else [])]
+        self.scores = [
+            "bleu",
+            *(["chrf"] if "valid-chrf" in training.deciding_metrics.values() else []),
+        ]
         sampler = BatchSampler(
             self.pairs.source.lengths,
             self.pairs.target.lengths,

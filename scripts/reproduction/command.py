@@ -37,7 +37,13 @@ from scripts.reproduction.catalogue import (
 from scripts.reproduction.data import digests, open_data
 from scripts.reproduction.options import KNOWN, check_numbers, check_settings, parser
 from scripts.reproduction.results import RowResult, check_same_data, merge, read_results
-from scripts.reproduction.row import Job, run_row
+from scripts.reproduction.row import (
+    Job,
+    check_made_with,
+    row_checkpoint,
+    row_config,
+    run_row,
+)
 from scripts.reproduction.summary import as_json, missing, notes, summarise, table
 
 
@@ -99,6 +105,10 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
     rows = experiment.chosen(None if chosen.rows is None else parse_rows(chosen.rows))
     seeds = read_seeds(chosen.seeds)
     results = Path(chosen.out) / "rows"
+    setting = chosen.setting or experiment.setting
+    check_settings(chosen.set, setting, rows, chosen.average)
+    if chosen.merge or chosen.table:
+        _check_as_told(chosen, experiment, setting, results)
     if chosen.merge:
         recipes = {row.name: row.recipe.format(task=chosen.task) for row in experiment.rows}
         splits = experiment.splits
@@ -110,8 +120,6 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
         if left := missing(experiment, rows, seeds, done):
             console.talk(f"{len(left)} left: {', '.join(left)}; nothing was trained")
         return 0
-    setting = chosen.setting or experiment.setting
-    check_settings(chosen.set, setting, rows, chosen.average)
     job = _job(chosen, chosen.task, setting, experiment.overrides)
     if absent := [split for split in experiment.splits if split not in job.data.splits]:
         raise usage_error(
@@ -139,6 +147,22 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
     if not chosen.no_report:
         _draw(experiment, job, rows, seeds)
     return 0
+
+
+def _check_as_told(
+    chosen: argparse.Namespace, experiment: Experiment, setting: str, folder: Path
+) -> None:
+    """Refuse results that are to be shown but were made with other settings than those named."""
+    if not (chosen.setting or chosen.set or chosen.average):
+        return
+    rows = {row.name: row for row in experiment.rows}
+    overrides = (*experiment.overrides, *chosen.set)
+    for path in (*chosen.merge, *sorted(folder.glob("*.json"))):
+        result = RowResult.read(path)
+        if (row := rows.get(result.row)) is not None:
+            seed = {"training.seed": result.seed}
+            config = row_config(row, chosen.task, setting, overrides, seed)
+            check_made_with(path, result, config, row_checkpoint(row, chosen.average))
 
 
 def _draw(experiment: Experiment, job: Job, rows: Sequence[Row], seeds: Sequence[int]) -> None:

@@ -26,8 +26,8 @@ THEN = ", then "  # between the devices of a run that went on with another one
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 Percent = Annotated[float, Field(ge=0.0, le=100.0)]
-Count = Annotated[int, Field(ge=0)]
-AtLeastOne = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=0, lt=2**53)]
+AtLeastOne = Annotated[int, Field(ge=1, lt=2**53)]
 Time = Annotated[float, Field(ge=0.0)]
 # these become parts of file names, and decide what is made when a row is made again
 Name = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]
@@ -183,8 +183,8 @@ class RowResult:
             raise _no_result(f"{path} is damaged: {fault}")
         try:
             _compact(value).encode("utf-8")
-        except UnicodeEncodeError as error:  # half a surrogate pair, which JSON can escape
-            raise _no_result(f"{path} is damaged: it has half a character") from error
+        except ValueError as error:  # half a surrogate pair, which JSON can escape, or infinity
+            raise _no_result(f"{path} is damaged: {error}") from error
         return result
 
     def _fault(self) -> str | None:
@@ -256,8 +256,8 @@ def check_same_data(results: Iterable[RowResult], task: str | None = None) -> No
         task: the task of the table, if known.
 
     Raises:
-        ConfigError: the results differ in task or data, or those of one row in settings; or two
-            seeds of a row have the same translations.
+        ConfigError: the results differ in task, data or limits of training, or those of one row
+            in settings; or two seeds of a row have the same translations.
     """
     first: RowResult | None = None
     by_row: dict[str, RowResult] = {}
@@ -274,6 +274,13 @@ def check_same_data(results: Iterable[RowResult], task: str | None = None) -> No
             )
         if result.data["digests"] != first.data["digests"]:
             raise _other_data(result, first)
+        if result.setting != first.setting:
+            raise ConfigError(
+                f"{result.file_name} was trained by the setting {result.setting}, "
+                f"{first.file_name} by {first.setting}",
+                hint="rows of one table are trained equally long; use another --out for others",
+                kind="reproduce.other-settings",
+            )
         same = by_row.setdefault(result.row, result)
         different_keys = settings_differ(same, result.config)
         facts = {

@@ -78,8 +78,7 @@ class Job:
 
     def checkpoint(self, row: Row) -> str:
         """Return the name of the checkpoint that a row is translated with."""
-        average = row.average or self.average
-        return f"average-{average}" if average else "best"
+        return row_checkpoint(row, self.average)
 
     def check_run(self, row: Row, seed: int) -> None:
         """Refuse impossible settings, and a run that was begun with other settings or data.
@@ -120,19 +119,38 @@ class Job:
         if not path.is_file():
             return None
         result = RowResult.read(path)
-        keys = settings_differ(result, plain(self.config(row, seed)))
-        if result.checkpoint != self.checkpoint(row):
-            keys.append(f"--average (its checkpoint is {result.checkpoint})")
         if result.data["digests"] != digests(self.data):
-            keys = [f"the data, {self.data.folder}"]
-        if keys:
-            raise ConfigError(
-                f"{path} was made with other settings: {', '.join(keys)}",
-                where=str(path),
-                hint="use another --out, or delete the result and its run",
-                kind="reproduce.other-settings",
-            )
+            raise _other_settings(path, [f"the data, {self.data.folder}"])
+        check_made_with(path, result, self.config(row, seed), self.checkpoint(row))
         return result if result.has(splits) else None
+
+
+def row_checkpoint(row: Row, average: int) -> str:
+    """Return the name of the checkpoint that a row is translated with, given ``--average``."""
+    average = row.average or average
+    return f"average-{average}" if average else "best"
+
+
+def check_made_with(path: Path, result: RowResult, config: Config, checkpoint: str) -> None:
+    """Refuse a result of another configuration, or translated with another checkpoint.
+
+    Raises:
+        ConfigError: naming the settings.
+    """
+    keys = settings_differ(result, plain(config))
+    if result.checkpoint != checkpoint:
+        keys.append(f"--average (its checkpoint is {result.checkpoint})")
+    if keys:
+        raise _other_settings(path, keys)
+
+
+def _other_settings(path: Path, keys: Sequence[str]) -> ConfigError:
+    return ConfigError(
+        f"{path} was made with other settings: {', '.join(keys)}",
+        where=str(path),
+        hint="use another --out, or delete the result and its run",
+        kind="reproduce.other-settings",
+    )
 
 
 def row_config(
@@ -266,6 +284,7 @@ def run_row(
         curve=[
             [event["update"], round(event["train_loss"], 4), round(event["valid_loss"], 4)]
             for event in validations
+            if event["train_loss"] is not None
         ],
         splits={},
     )

@@ -251,11 +251,8 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
         origin = f"The text was prepared from files, not as {first.task} of the catalogue"
         doubt = ": these scores are comparable with the paper's only if it is the same text"
         lines.append(f"{origin}{'' if data['is_subset'] else doubt}.")
-    limits = list(dict.fromkeys(result.setting for result in results))
-    if len(limits) > 1:
-        lines.append(f"The rows were not trained for equally long: {', '.join(limits)}.")
-    elif limits != ["paper"]:
-        lines.append(f"Training was limited by {limits[0]}, not as in the recipes.")
+    if first.setting != "paper":
+        lines.append(f"Training was limited by {first.setting}, not as in the recipes.")
     if experiment.overrides:
         lines.append(f"Changed in every recipe: {'; '.join(experiment.overrides)}.")
     lines += _changes(experiment, summaries) + _averages(summaries) + _unfinished(summaries)

@@ -234,9 +234,11 @@ def test_changed_settings_without_effect_are_named_once(
     unused = "kernels=[5]", 'plain_attention="self"', "pos_weight=0.1"
     options = [part for each in (*model, *unused) for part in ("--set", f"model.{each}")]
     options += ["--set", "training.schedule.warmup=3", "--set", "training.schedule.name=constant"]
+    options += ["--set", "training.schedule.warmup_init=1e-6"]
+    names = "model.kernels, model.plain_attention, model.pos_weight, training.schedule.warmup, "
+    names += "training.schedule.warmup_init"
     done = jtrans("train", "tiny.toml", "--data", "data", *way, *options)
     assert done.code == 0, done.err
-    names = "model.kernels, model.plain_attention, model.pos_weight, training.schedule.warmup"
     note = f"no effect: {names}"
     assert [line for line in done.err.splitlines() if "effect" in line] == [note]
 
@@ -262,6 +264,14 @@ def test_changed_settings_without_effect_are_named_once(
         (("tiny.toml", "--set", "training.init_from=runs/nobody"), "hint:"),
         (("tiny.toml", "--set", 'training.freeze=["encodr.*"]'), "did you mean encoder.*?"),
         (("tiny.toml", "--set", 'training.freeze=["*"]'), "hint: freeze a part of the model"),
+        (("tiny.toml", "--set", "training.freeze=encodr.*"), "did you mean encoder.*?"),
+        (("tiny.toml", "--set", "training.optimiser=adam"), "such as training.optimiser.name"),
+        (("tiny.toml", "--set", "training.l2=1e39"), "less than or equal to 1000"),
+        (("tiny.toml", "--set", "training.validate_beam=201"), "less than or equal to 200"),
+        (
+            ("tiny.toml", "--set", "training.stop.metric=valid-pos"),
+            "hint: --set training.stop.metric=valid-loss",
+        ),
         (("tiny.toml", "--dry-run", "--set", 'training.freeze=["encodr.*"]'), "encoder.*?"),
     ],
 )

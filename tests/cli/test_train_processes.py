@@ -27,6 +27,7 @@ TRAIN = ("train", "demo/transformer", "--data", "data", "--json")
         (("--gpus", "1", "--device", "cpu"), "command.usage"),
         (("--processes", "2", "--device", "cuda"), "command.usage"),
         (("--processes", "0"), "command.usage"),
+        (("--processes", "100000"), "command.usage"),
         (("--shard-model",), "command.usage"),
         (("--shard-model", "--processes", "1"), "command.usage"),
         (("--shard-model", "--dry-run"), "command.usage"),

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from plugins.random_runs import MakeRun
 
-from jtrans.decoding.options import WIDEST_BEAM, DecodingChoices, SearchOptions
+from jtrans.config.section import WIDEST_BEAM
+from jtrans.decoding.options import DecodingChoices, SearchOptions
 from jtrans.errors import CheckpointError, DecodingError
 from jtrans.models.zoo import system_configs
 from jtrans.runs import Run

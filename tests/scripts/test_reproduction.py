@@ -700,16 +700,6 @@ def test_the_seeds_of_one_row_do_not_hide_the_verdict_on_another(done: Path, kep
         assert ("too few seeds" in cell, "p = " in cell) == (seeds < 3, seeds == 3)
 
 
-def test_rows_of_different_limits_in_one_table_are_told(done: Path) -> None:
-    experiment = find_experiment("demo", "grammar-de-en")
-    first, *others = read_results(done / "rows")
-    results = [replace(first, setting="equal-time:5"), *others]
-    lines = notes(experiment, summarise(experiment, results))
-    assert any(
-        "not trained for equally long: " in line and "equal-time:5" in line for line in lines
-    )
-
-
 def test_the_notes_name_the_rows_of_each_machine_if_there_are_several(done: Path) -> None:
     experiment = find_experiment("demo", "grammar-de-en")
     first, *others = (

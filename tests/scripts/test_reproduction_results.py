@@ -97,6 +97,8 @@ CHANGES: dict[str, Change] = {
     "no parameters": lambda v: v.update(parameters=0),
     "a lower loss": lambda v: v["training"].update(valid_loss=0.1),
     "half a character": lambda v: v["versions"].update(jtrans="\ud800"),
+    "a length without end": lambda v: v["config"]["decoding"].update(max_length=math.inf),
+    "more updates than can be averaged": lambda v: v["training"].update(updates=10**29),
     "no curve": lambda v: v.update(curve=[]),
     "a curve without losses": lambda v: v.update(curve=[[100]]),
     "no splits": lambda v: v.update(splits={}),
@@ -310,17 +312,23 @@ def test_the_table_says_which_settings_were_changed_and_in_which_rows(
     def change(value: dict[str, Any]) -> None:
         value["config"]["model"]["width"] = 16
         value["config"]["training"]["max_updates"] = 50
-        value |= {"setting": "equal-updates:50", "checkpoint": "average-5"}
+        value |= {"checkpoint": "average-5"}
 
-    path = edited(change, tmp_path / "x.json")
-    line = [*DEMO, "--out", tmp_path / "out", "--merge", path]
-    assert reproduce(*line) == 0
+    def limited(value: dict[str, Any]) -> None:
+        change(value)
+        value["setting"] = "equal-updates:50"
+
+    path = edited(limited, tmp_path / "x.json")
+    assert reproduce(*DEMO, "--out", tmp_path / "limited", "--merge", path) == 0
     alone = capsys.readouterr().out
     assert "Not as the experiment has it, in every row: model.width=16." in alone
     assert "average of the checkpoints of the last 5 validations: transformer-small." in alone
-    assert reproduce(*line, KEPT / "reformer-fast-1.json") == 0
+    path = edited(change, tmp_path / "y.json")
+    files = [path, KEPT / "reformer-fast-1.json"]
+    assert reproduce(*DEMO, "--out", tmp_path / "out", "--merge", *files) == 0
     both = capsys.readouterr().out
-    assert "Not as the experiment has it, in transformer-small: model.width=16." in both
+    settings = "model.width=16; training.max_updates=50"
+    assert f"Not as the experiment has it, in transformer-small: {settings}." in both
 
 
 def test_the_table_says_which_rows_a_limit_ended_before_early_stopping(
@@ -383,6 +391,41 @@ def test_settings_without_effect_are_refused(
     assert reproduce(*DEMO, "--out", tmp_path / "out", *arguments) == 2
     error = capsys.readouterr().err
     assert is_paragraph(error) and "has no effect" in error and said in error
+
+
+def test_rows_of_other_limits_are_not_in_one_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = edited(lambda v: v.update(setting="equal-time:5"), tmp_path / "other.json")
+    files = [KEPT / "reformer-fast-1.json", path]
+    assert reproduce(*DEMO, "--out", tmp_path / "out", "--merge", *files) == 2
+    error = capsys.readouterr().err
+    assert is_paragraph(error) and "by the setting equal-time:5" in error
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--set", "nonsense"],
+        ["--set", "model.width=two"],
+        ["--setting", "foo"],
+        ["--setting", "equal-updates:5"],
+        ["--set", "model.dropout=0.4"],
+        ["--average", "3"],
+    ],
+)
+def test_options_that_do_not_go_with_the_results_of_a_table_are_refused(
+    arguments: list[str], out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = [*DEMO, "--out", out, "--table"]
+    assert reproduce(*line, "--setting", "paper") == 0
+    capsys.readouterr()
+    assert reproduce(*line, *arguments) == 2
+    assert is_paragraph(capsys.readouterr().err)
+    merging = [*DEMO, "--out", tmp_path / "new", "--merge", KEPT / NAME]
+    assert reproduce(*merging, *arguments) == 2
+    assert not (tmp_path / "new").exists()
 
 
 def test_names_of_rows_may_stand_apart(out: Path, capsys: pytest.CaptureFixture[str]) -> None:

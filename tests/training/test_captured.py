@@ -220,6 +220,26 @@ def test_training_goes_on_if_nothing_can_be_captured(
     assert len(caplog.messages) == 1 and "cannot be captured" in caplog.messages[0]
 
 
+def test_what_was_forgotten_is_captured_anew(pairs: ParallelIds) -> None:
+    answers = iter([RuntimeError("no"), None, None])
+
+    def capture(work: Replay) -> Replay:
+        if (error := next(answers)) is not None:
+            raise error
+        return work
+
+    made = accumulator(make_model("transformer"), capture)
+    assert made.captured is not None
+    for _ in range(2):
+        gradients(made, pairs)
+    assert made.captured.has_failed and not made.captured.kept
+    made.captured.forget()
+    gradients(made, pairs)
+    assert not made.captured.kept
+    gradients(made, pairs)
+    assert len(made.captured.kept) == len(PARTS) == 2
+
+
 def test_graphs_of_other_weights_are_forgotten(pairs: ParallelIds) -> None:
     model, count = make_model("transformer"), 0
 

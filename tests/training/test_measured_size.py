@@ -16,6 +16,7 @@ from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.runs import Run
 from jtrans.training import micro_batches
+from jtrans.training.captured.gradients import CapturedGradients
 from jtrans.training.events import Start, TrainingEvents
 from jtrans.training.feeding import size
 from jtrans.training.feeding.size import Trial, chosen_size, largest_size
@@ -110,6 +111,28 @@ def test_what_fits_is_measured_once(
     assert measure(config, corpus, events) == first
     assert events.measured == 1
     assert measure(make_config(system, batch_tokens=300), corpus, events) is not None
+    assert events.measured == 2
+
+
+@pytest.mark.parametrize("change", ["graphs", "compiled"])
+def test_graphs_and_compiled_layers_are_measured_for_themselves(
+    change: str,
+    corpus: PreparedCorpus,
+    make_config: Any,
+    events: Watched,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = make_config(batch_tokens=400)
+    measure(config, corpus, events)
+    if change == "compiled":
+        monkeypatch.setattr(size, "has_compiled_layers", lambda _: True)
+        measure(config, corpus, events)
+    else:
+        trainer, _ = make_trainer(Run(Path("never")), config, corpus, device="cpu", events=events)
+        made = trainer.gradient.accumulator
+        made.captured = CapturedGradients(trainer.model, made._losses_of, lambda work: work)
+        largest_size(trainer, config)
+        assert not made.captured.kept and not made.captured.has_failed
     assert events.measured == 2
 
 

@@ -21,6 +21,7 @@ from jtrans.errors import (
     DecodingError,
     JtransError,
 )
+from jtrans.models.systems import PervasiveConfig
 from jtrans.models.zoo import system_configs
 from jtrans.nn.device import DeviceInfo
 from jtrans.runs import Run
@@ -242,6 +243,23 @@ def test_restart_starts_over(run: Path, corpus: PreparedCorpus, make_config: Any
     result = train(config, data=corpus.folder, run=run, restart=True)
     assert (result.update, len(Run(run).checkpoints())) == (2, 1)
     assert not list(run.parent.glob(".run*"))
+
+
+def test_a_restart_is_checked_as_a_new_run_is(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    dense = PervasiveConfig(network="dense", aggregation="max", layers=1)
+
+    def config(**settings: Any) -> Config:
+        made: Config = make_config(max_updates=1, **settings)
+        return made.model_copy(update={"model": dense})
+
+    run = tmp_path / "run"
+    train(config(r_drop=5.0), data=corpus.folder, run=run)
+    spoilt = config(r_drop=5.0, cutoff=0.05)
+    with pytest.raises(ConfigError, match="would count as padding"):
+        train(spoilt, data=corpus.folder, run=run, restart=True)
+    assert Run(run).checkpoints()
 
 
 def test_a_run_in_use_is_refused_even_with_restart(

@@ -163,6 +163,17 @@ def test_with_the_guard_too_an_update_that_is_not_finite_is_skipped(
     assert all(0.0 < event["nll"] < 10.0 and event["gradient_norm"] > 0.0 for event in events)
 
 
+def test_a_validation_after_skipped_updates_alone_has_no_train_loss(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poison(monkeypatch, 1, 2)
+    config = make_config(max_updates=4, validate_every=2)
+    train(config, data=corpus.folder, run=tmp_path / "run")
+    events = Run(tmp_path / "run").events()
+    losses = [event["train_loss"] for event in events if event["event"] == "validation"]
+    assert losses[0] is None and losses[1] > 0.0
+
+
 def test_a_run_in_which_every_update_is_skipped_has_diverged(
     corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,8 +6,8 @@ writes tensors that stay where they are.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,7 +28,7 @@ class CudaCapture:
 
     def __init__(self, device: torch.device, warm_ups: int = WARM_UPS) -> None:
         self._device, self._warm_ups = device, warm_ups
-        self._pool: Any = None
+        self._graphs: weakref.WeakSet[torch.cuda.CUDAGraph] = weakref.WeakSet()
         self._stream: torch.cuda.Stream | None = None  # torch's own is of the first device used
 
     def __call__(self, work: Replay) -> Replay:
@@ -41,9 +41,11 @@ class CudaCapture:
                     work()
             torch.cuda.current_stream().wait_stream(stream)
             graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+            # a pool cannot be used again once all its graphs are gone
+            pool = next((each.pool() for each in self._graphs), None)
             # other threads may use the GPU meanwhile, to copy batches and checkpoints
             context = torch.cuda.graph(
-                graph, pool=self._pool, stream=stream, capture_error_mode="thread_local"
+                graph, pool=pool, stream=stream, capture_error_mode="thread_local"
             )
             try:
                 with context:
@@ -51,7 +53,7 @@ class CudaCapture:
             except BaseException:
                 torch.cuda.set_stream(before)  # torch does not, if the capture cannot be ended
                 raise
-            self._pool = self._pool or graph.pool()
+            self._graphs.add(graph)
 
         def replay() -> Tensor:
             graph.replay()

@@ -104,6 +104,12 @@ class CapturedGradients:
             parameter.grad = gradient
         return losses
 
+    def forget(self) -> None:
+        """Drop all graphs, and begin as if no size had been needed and no capture had failed."""
+        self.kept.clear()
+        self._needed.clear()
+        self.has_failed = False
+
     def _is_wanted(self, size: Size) -> bool:
         """Return whether a size is needed a second time, and there is room for its graph."""
         was_needed = size in self._needed

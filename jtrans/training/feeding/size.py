@@ -28,6 +28,7 @@ from jtrans.data.prepared import ParallelIds
 from jtrans.errors import JtransError
 from jtrans.files import cache_folder, read_json, text_digest, write_json
 from jtrans.nn.device import device_name, wait_for
+from jtrans.nn.layer import has_compiled_layers
 from jtrans.nn.memory import available_memory
 from jtrans.training.divergence.random_state import RandomState
 from jtrans.training.memory import memory_errors, peak_memory
@@ -134,10 +135,13 @@ def _trials(trainer: Trainer, candidates: Sequence[MicroBatch]) -> Iterator[Tria
                 yield Trial(size, 0.0)  # halved again where it is used
             return
         yield Trial(size, seconds / micro_batch.size)
-        available = _available(trainer.model.device)
-        # twice the size: as much again; graphs have their own memory beside that of other passes
+        device = trainer.model.device
+        available = _available(device)
+        # graphs have their own memory beside that of other passes
         copies = 1 if trainer.gradient.accumulator.captured is None else 2
-        needed = copies * peak_memory(trainer.model.device) + state_bytes
+        # twice the size: as much again on a CPU; what torch keeps of a GPU counts as available
+        growth = 2 if device.type == "cuda" else 1
+        needed = growth * copies * peak_memory(device) + state_bytes
         if seconds > ENOUGH_SECONDS or (available is not None and needed > SHARE * available):
             return
 
@@ -175,7 +179,7 @@ def _available(device: torch.device) -> int | None:
 
 @contextlib.contextmanager
 def _undisturbed(trainer: Trainer) -> Iterator[None]:
-    """Keep the random generators, and leave no gradient."""
+    """Keep the random generators, and leave no gradient and no graph."""
     before = RandomState.of(trainer.model.device)
     trainer.model.train()
     try:
@@ -183,6 +187,8 @@ def _undisturbed(trainer: Trainer) -> Iterator[None]:
     finally:
         before.restore()
         trainer.model.zero_grad(set_to_none=True)
+        if (captured := trainer.gradient.accumulator.captured) is not None:
+            captured.forget()
 
 
 def _key(trainer: Trainer, config: Config) -> dict[str, Any]:
@@ -191,11 +197,14 @@ def _key(trainer: Trainer, config: Config) -> dict[str, Any]:
     name = f"{platform.node()}, {os.cpu_count()} processors, {torch.get_num_threads()} threads"
     if device.type == "cuda":
         name = device_name(device)
-    names = ("batch_tokens", "r_drop", "recompute", "compile", "label_smoothing")
+    names = ("batch_tokens", "r_drop", "recompute", "label_smoothing")
+    chosen: dict[str, Any] = {name: getattr(training, name) for name in names}
     return {
         "model": config.model.model_dump(mode="json"),
         "parameters": trainer.model.parameter_count(),
-        "training": {name: getattr(training, name) for name in names},
+        "training": chosen,
+        "compiled": has_compiled_layers(trainer.model),
+        "graphs": trainer.gradient.accumulator.captured is not None,
         "tokens": [
             int(store.flat[0].size) for store in (trainer.pairs.source, trainer.pairs.target)
         ],

@@ -52,11 +52,15 @@ def make_trainer(
     matmul_backend: str | None = None,
     initial: Run | None = None,
     keep_optimiser: bool = False,
+    is_new: bool = True,
     events: TrainingEvents | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     ranks: Ranks | None = None,
 ) -> tuple[Trainer, DeviceInfo]:
-    """Build model and trainer, and return the trainer with its device; nothing is written."""
+    """Build model and trainer, and return the trainer with its device; nothing is written.
+
+    What would spoil a run is refused if it `is_new`: begun runs of earlier versions go on.
+    """
     ranks = ranks or Ranks()
     place = resolve_device(device)
     config = with_sizes(config, place.type)
@@ -71,7 +75,6 @@ def make_trainer(
     torch.manual_seed(config.training.seed)
     random.seed(config.training.seed)
     sides = corpus.pipeline.source, corpus.pipeline.target
-    is_new = not run.checkpoints()  # runs of earlier versions go on
     if is_new:
         check_tied(config, corpus)
     with _too_large(config):

@@ -124,7 +124,7 @@ def check_metrics(model: TranslationModel, config: Config, corpus: PreparedCorpu
     Raises:
         ConfigError: the model does not learn such labels, or the valid split has none.
     """
-    for metric in config.training.deciding_metrics:
+    for key, metric in config.training.deciding_metrics.items():
         kind = metric.removeprefix("valid-")
         if kind not in ("pos", "ner"):
             continue
@@ -136,7 +136,7 @@ def check_metrics(model: TranslationModel, config: Config, corpus: PreparedCorpu
             )
             raise ConfigError(
                 f"the metric {metric} cannot be measured: {lacking}",
-                where="training.best_metric",
-                hint="--set training.best_metric=valid-loss",
+                where=key,
+                hint=f"--set {key}=valid-loss",
                 kind="config.value",
             )

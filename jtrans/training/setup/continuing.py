@@ -56,7 +56,7 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]
     check_same_corpus(run, corpus)
     trainings = run.config(system_configs()).training, config.training
     is_decided_by_text = all(training.keep.window for training in trainings) or any(
-        all(metric in training.deciding_metrics for training in trainings)
+        all(metric in training.deciding_metrics.values() for training in trainings)
         for metric in OF_TRANSLATIONS
     )
     fixed_keys = FIXED + OF_TEXT_SCORES if is_decided_by_text else FIXED
