@@ -174,7 +174,8 @@ def new_export(
 ) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Yield an empty folder for the files of `program`, and the facts, for the block to fill.
 
-    When the block succeeds, the folder becomes `folder` and replaces an earlier export there.
+    When the block succeeds, the folder becomes `folder` and replaces an earlier export of the run
+    for the program there.
     `selector` is the checkpoint of the run, such as ``best``.
 
     Raises:
@@ -189,6 +190,8 @@ def new_export(
             hint="choose another --out, or delete it",
             kind="export.exists",
         )
+    if not is_free:
+        _check_replaceable(Export(folder), program, run)
     with whole_folder(folder) as temporary:
         facts: dict[str, Any] = {
             "format": FORMAT,
@@ -204,6 +207,21 @@ def new_export(
         files = sorted(path for path in temporary.rglob("*") if path.is_file())
         digests = {path.relative_to(temporary).as_posix(): file_digest(path) for path in files}
         write_json(temporary / SEAL, digests)
+
+
+def _check_replaceable(earlier: Export, program: str, run: Run) -> None:
+    """Refuse to replace the export of another run or for another program, unless it is damaged."""
+    try:
+        facts = earlier.facts
+    except JtransError:
+        return
+    if (facts["program"], facts.get("run")) != (program, run.name):
+        raise CheckpointError(
+            f"{earlier.folder} holds the export of {facts.get('run')} for {facts['program']}",
+            where="--out",
+            hint="choose another --out, or delete it",
+            kind="export.exists",
+        )
 
 
 def default_folder(run: Run, program: str) -> Path:

@@ -110,7 +110,7 @@ class SearchOptions:
             )
         self._check_repetitions()
         self._check_groups()
-        factor, plus = self._length_rule
+        factor, plus = self.length_rule
         if factor == 0.0 and 0 < self.min_length >= plus:
             raise option_error(
                 f"a translation of at least {how_many(self.min_length, 'token')} and </s> does "
@@ -171,7 +171,7 @@ class SearchOptions:
         It is at most the longest sentence of each of the `models`, and leaves room for a token
         where translations must have one.
         """
-        factor, plus = self._length_rule
+        factor, plus = self.length_rule
         fewest = 2 if self.min_length else 1
         longest = [model.longest for model in models if model.longest is not None]
         return max(fewest, int(min(factor * source_length + plus, HIGHEST_LIMIT, *longest)))
@@ -186,7 +186,12 @@ class SearchOptions:
         return float(base**self.length_penalty)
 
     @cached_property
-    def _length_rule(self) -> tuple[float, int]:
+    def length_rule(self) -> tuple[float, int]:
+        """The factor of the source length and the summand of `max_length`.
+
+        Raises:
+            ConfigError: it is no such rule, or allows no token.
+        """
         text = str(self.max_length).strip()
         if match := _NUMBER.fullmatch(text):
             factor, plus = 0.0, int(match["plus"])

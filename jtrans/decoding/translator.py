@@ -358,7 +358,10 @@ class Translator:
         return Translation("", 0.0, 0.0, [], [], [], alignment, nothing, nothing)
 
     def _rank(self, translations: list[Translation]) -> list[Translation]:
-        """Sort candidates by expected utility if minimum Bayes risk is chosen, and set as score."""
+        """Sort candidates by expected utility if minimum Bayes risk is chosen, and set as score.
+
+        Several of the same text, such as samples, have the same utility: the first of them stays.
+        """
         if not self.extras.mbr:
             return translations
         from jtrans.decoding.mbr import MinimumBayesRisk  # it loads sacreBLEU
@@ -369,7 +372,8 @@ class Translator:
         scored = [
             replace(each, score=score) for each, score in zip(translations, scores, strict=True)
         ]
-        return sorted(scored, key=lambda each: -each.score)
+        best = sorted(scored, key=lambda each: -each.score)
+        return list({each.text: each for each in reversed(best)}.values())[::-1]
 
     def _to_text(self, hypothesis: Hypothesis, constraints: EncodedConstraints) -> Translation:
         """Return a hypothesis as text; its first words are those of its prefix."""

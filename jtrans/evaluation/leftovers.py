@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jtrans.errors import CorpusError
+from jtrans.errors import CorpusError, how_many
 from jtrans.text.segment import has_spaces
 
 MANY_LINES, MANY_SHARE = 3, 0.01  # lines with marks, or their share, that cannot be an accident
@@ -108,6 +108,7 @@ def check_hypothesis(
     warnings = [
         None if as_is else check_plain_text(name, lines, references),
         None if lowercase else case_warning(name, lines, references),
+        empty_warning(name, lines, references),
     ]
     return [*filter(None, warnings)]
 
@@ -149,10 +150,24 @@ def unsegmented_warning(language: str, texts: Mapping[str, Sequence[str]]) -> st
     )
 
 
+def empty_warning(
+    name: str, lines: Sequence[str], references: Sequence[Sequence[str]]
+) -> str | None:
+    """Return a warning about translations that are empty while their references are not."""
+    wanted = [all(map(str.strip, texts)) for texts in zip(*references, strict=True)]
+    count = sum(has and not line.strip() for line, has in zip(lines, wanted, strict=True))
+    if not count:
+        return None
+    verb = "is" if count == 1 else "are"
+    return f"{count:,} of {how_many(len(lines), 'line')} of {name} {verb} empty"
+
+
 def case_warning(
     name: str, lines: Sequence[str], references: Sequence[Sequence[str]]
 ) -> str | None:
     """Return a warning if either a hypothesis or its references are in lower case, else None."""
+    if not any(line.upper() != line.lower() for line in lines):
+        return None  # no letters that have a case
     alternatives = zip(*references, strict=True)
     sides = {
         name: sum(map(_has_capitals, lines)),

@@ -227,7 +227,8 @@ def solve(
     fewest = min(stack.layers for stack in stacks) + scaling.more_layers
     least = width_ratio + scaling.more_width
     is_no_larger = not scaling.changes_nothing and scaling.realised < 1.0 + ROUNDING
-    if fewest < 1 or least < LEAST_WIDTH or is_no_larger:
+    is_too_narrow = scaling.more_width < 0 and least < LEAST_WIDTH  # and becomes narrower
+    if fewest < 1 or is_too_narrow or is_no_larger:
         raise _uncertain(
             f"{ratio:g} times the parameters in the direction of the gradients are a network of "
             f"{fewest} layers and F/E = {least:g}"

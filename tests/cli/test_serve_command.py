@@ -181,6 +181,7 @@ def test_what_cannot_be_translated_is_refused_with_its_reason(url: str) -> None:
     ("method", "path", "headers", "status"),
     [
         ("GET", "/other", {}, 404),
+        ("GET", "/translate?x=1", {}, 405),
         ("POST", "/other", {"Content-Length": "2"}, 404),
         ("POST", "/translate", {}, 411),
         ("POST", "/translate", {"Content-Length": "-1"}, 411),
@@ -207,12 +208,17 @@ def test_other_requests_are_refused(
     connection.close()
 
 
-def test_an_answer_to_head_has_no_body(url: str) -> None:
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
-    connection.request("HEAD", "/")
-    response = connection.getresponse()
-    assert (response.status, response.read()) == (405, b"")
-    connection.close()
+@pytest.mark.parametrize(("path", "status"), [("/", 200), ("/?from=probe", 200), ("/other", 404)])
+def test_an_answer_to_head_has_the_status_of_get_and_no_body(
+    url: str, path: str, status: int
+) -> None:
+    for method in ("GET", "HEAD"):
+        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+        connection.request(method, path)
+        response = connection.getresponse()
+        body = response.read()
+        assert (response.status, bool(body)) == (status, method == "GET")
+        connection.close()
 
 
 def test_what_cannot_be_read_is_refused_as_json(url: str) -> None:

@@ -488,6 +488,16 @@ def test_int8_weights_translate_every_line(jtrans: Jtrans, make_run: MakeRun, so
     assert result.code == 0 and len(result.out.splitlines()) == 4
 
 
+def test_samples_of_the_same_text_are_listed_once(
+    jtrans: Jtrans, make_run: MakeRun, source: Path
+) -> None:
+    sampling = ("--sample", "--temperature", "0.01", "--beam", "6", "--mbr", "chrf")
+    result = jtrans("translate", make_run(), "-i", source, *sampling, "--n-best", "6")
+    assert result.code == 0, result.err
+    lines = [line.split(" ||| ")[:2] for line in result.out.splitlines()]
+    assert len({tuple(line) for line in lines}) == len(lines) < 10
+
+
 @pytest.mark.parametrize("precision", ["auto", "fp32"])
 def test_a_check_needs_another_precision(jtrans: Jtrans, make_run: MakeRun, precision: str) -> None:
     result = jtrans("translate", make_run(), "--check", "--precision", precision)
@@ -503,6 +513,10 @@ def test_a_check_needs_another_precision(jtrans: Jtrans, make_run: MakeRun, prec
         (["--prefix", "out.part", "--output", "out"], "--prefix and --output name the same file"),
         (["--output", "new", "--alignments-file", "./new"], "--output and --alignments-file name"),
         (["--prefix", "SOURCE", "--alignments-file", "SOURCE"], "name the same file"),
+        (["--prefix", "new.part.json", "-o", "new"], "--prefix and --output name the same file"),
+        (["--prefix", "new.lock.json", "-o", "new"], "--prefix and --output name the same file"),
+        (["-o", "new", "--alignments-file", "new.part.json"], "name the same file: new.part.json"),
+        (["-o", "new.part", "--alignments-file", "new"], "name the same file: new.part"),
     ],
 )
 def test_no_file_that_is_read_or_written_is_written_over(

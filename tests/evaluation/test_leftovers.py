@@ -6,6 +6,7 @@ import pytest
 
 from jtrans.evaluation.leftovers import (
     case_warning,
+    check_hypothesis,
     escaped_warning,
     find_leftover,
     tokenised_warning,
@@ -102,3 +103,16 @@ def test_a_capital_letter_in_a_hundred_lines_may_be_an_accident() -> None:
     references = [["Ein Hund ."] * 200]
     assert case_warning("a.de", ["Ein hund .", *["ein hund ."] * 199], references) is not None
     assert case_warning("a.de", ["Ein hund ."] * 3 + ["ein hund ."] * 197, references) is None
+
+
+@pytest.mark.parametrize(
+    ("empty", "warning"),
+    [(1, "1 of 4 lines of a.de is empty"), (4, "3 of 4 lines of a.de are empty")],
+)
+def test_empty_translations_are_counted_and_not_taken_for_lower_case(
+    empty: int, warning: str
+) -> None:
+    references = ["Ein Hund .", "Zwei .", "", "Drei ."]
+    lines = [""] * empty + references[empty:]
+    told = check_hypothesis("a.de", lines, [references], lowercase=False, as_is=False)
+    assert told == [warning]

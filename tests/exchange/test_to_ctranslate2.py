@@ -117,6 +117,10 @@ def test_an_export_replaces_an_export_and_nothing_else(make_run: MakeRun, tmp_pa
     run = Run.open(make_run())
     export_to_ctranslate2(run, tmp_path / "out")
     assert export_to_ctranslate2(run, tmp_path / "out", quantization="int8").facts["weights"]
+    other = Run.open(make_run("other"))
+    with pytest.raises(CheckpointError, match="holds the export of run for ctranslate2"):
+        export_to_ctranslate2(other, tmp_path / "out")
+    assert Export.open(tmp_path / "out", "ctranslate2").facts["run"] == "run"
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("x", encoding="utf-8")
     with pytest.raises(CheckpointError, match="other than an export"):

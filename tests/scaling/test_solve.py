@@ -193,6 +193,12 @@ def test_a_network_without_its_ffn_is_refused_with_its_size() -> None:
     assert "5 layers and F/E = 0" in caught.value.message
 
 
+def test_a_narrow_network_may_grow() -> None:
+    stacks = [joint_layers(5)]
+    assert solve(stacks, 0.25, Gradients(0.1, 0.0), 2.0).more_layers == 5
+    assert solve(stacks, 0.25, Gradients(0.1, 0.1), 1.0).changes_nothing
+
+
 def test_a_ratio_that_leads_to_no_network_is_not_offered() -> None:
     with pytest.raises(ConfigError, match=r"at most 1\.6") as error:
         solve([joint_layers(1)], 0.5, Gradients(0.00625, -0.00374), 2.0)

@@ -107,16 +107,25 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Send the page, or the facts about the models."""
-        if self.path == "/":
+        if self._page_path == "/":
             self._send(200, _page(), "text/html; charset=utf-8")
-        elif self.path == "/models":
+        elif self._page_path == "/models":
             self._send_json(200, self.server.models)
         else:
             self._refuse_method()
 
+    def do_HEAD(self) -> None:
+        """Send what `do_GET` sends, without its content."""
+        self.do_GET()
+
+    @property
+    def _page_path(self) -> str:
+        """The path of the request, without a query."""
+        return self.path.partition("?")[0]
+
     def do_POST(self) -> None:
         """Translate the lines of a request."""
-        if self.path != "/translate":
+        if self._page_path != "/translate":
             self._refuse_method()
             return
         body = self._body()
@@ -160,11 +169,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _refuse_method(self) -> None:
         """Refuse a path that is not there, or that takes another method."""
-        if self.path in TAKES:
-            self._refuse(405, f"{self.path} takes {TAKES[self.path]}", "see jtrans serve --help")
+        path = self._page_path
+        if path in TAKES:
+            self._refuse(405, f"{path} takes {TAKES[path]}", "see jtrans serve --help")
         else:
             hint = ", ".join(f"{method} {path}" for path, method in TAKES.items())
-            self._refuse(404, f"there is no {self.path}", hint)
+            self._refuse(404, f"there is no {path}", hint)
 
     def _body(self) -> bytes | None:
         """Return the body of the request; None if it was refused."""
@@ -210,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Security-Policy", POLICY)
             self.send_header("X-Content-Type-Options", "nosniff")
             if status == HTTPStatus.METHOD_NOT_ALLOWED:
-                self.send_header("Allow", TAKES[self.path])
+                self.send_header("Allow", TAKES[self._page_path])
             if self.close_connection:
                 self.send_header("Connection", "close")
             self.end_headers()

@@ -31,7 +31,7 @@ _END = b""
 def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]) -> None:
     """Refuse to write to a folder, text as .gz, over a file that is read, or twice to the same one.
 
-    The unfinished lines of an output count (`jtrans.decoding.partial_output`).
+    Files that exist while an output is written count (`_written`).
 
     Args:
         inputs: files by the options that name them; None and ``-`` are no files.
@@ -40,7 +40,7 @@ def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | 
     Raises:
         JtransError: an option names a folder or a packed file, or two options name the same file.
     """
-    earlier = [*inputs.items()]
+    earlier = [(option, [name]) for option, name in inputs.items() if name is not None]
     for option, name in outputs.items():
         if name is not None and Path(name).is_dir():
             raise JtransError(
@@ -56,22 +56,33 @@ def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | 
                 hint=f"{option} {shlex.quote(plain)}, and pack it afterwards",
                 kind="command.packed-output",
             )
+        if name is None:
+            continue
         for other, taken in earlier:
-            if _is_same_file(name, taken) or (name and _is_same_file(f"{name}.part", taken)):
+            same = (file for file in taken if any(_is_same_file(file, x) for x in _written(name)))
+            if (file := next(same, None)) is not None:
                 raise JtransError(
-                    f"{other} and {option} name the same file: {taken}",
+                    f"{other} and {option} name the same file: {file}",
                     where=option,
                     hint=f"give {option} another file: it is replaced by the result",
                     kind="command.same-file",
                 )
-        earlier.append((option, name))
+        earlier.append((option, _written(name)))
 
 
-def _is_same_file(first: str | None, second: str | None) -> bool:
+def _written(name: str) -> list[str]:
+    """Return the files that exist while an output is written, its own first.
+
+    Its unfinished lines and their state (`jtrans.decoding.partial_output`), and the lock.
+    """
+    return [name, *(f"{name}.{end}" for end in ("part", "part.json", "lock", "lock.json"))]
+
+
+def _is_same_file(first: str, second: str) -> bool:
     """Return whether two names are of the same plain file; one of them need not exist yet."""
-    if first in (None, "-") or second in (None, "-"):
+    if "-" in (first, second):
         return False
-    paths = [Path(str(name)) for name in (first, second)]
+    paths = [Path(name) for name in (first, second)]
     if any(path.exists() and not path.is_file() for path in paths):
         return False  # a device or a named pipe
     return paths[0].resolve() == paths[1].resolve()

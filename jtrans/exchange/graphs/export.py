@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.translator import load_model
 from jtrans.errors import ConfigError
 from jtrans.exchange.export_card import onnx_card
@@ -59,6 +60,7 @@ def export_to_onnx(run: Run, folder: Path, *, checkpoint: str = "best") -> Expor
     check_traceable(model)
     longest = min(model.longest or POSITIONS, POSITIONS)
     prepare_tables(model, longest)
+    config = run.config(system_configs())
     with new_export(folder, PROGRAM, run, checkpoint, system_configs()) as (temporary, facts):
         state = trace(model, len(run.pipeline.source.vocabulary), temporary)
         facts |= {
@@ -66,6 +68,7 @@ def export_to_onnx(run: Run, folder: Path, *, checkpoint: str = "best") -> Expor
             "weights": "float32",
             "opset": OPSET,
             "longest": longest,
+            "limit": SearchOptions.from_config(config).length_rule,
             "state": [
                 {"name": each.name, "hypotheses_axis": each.rows, "changes": not each.is_fixed}
                 for each in state

@@ -30,6 +30,7 @@ codes = [tuple(line.split()) for line in (pipeline["source"]["codes"] or "").spl
 is_old = codes[:1] != [("#version:", "0.2")]  # the end of a word is a symbol of its own
 ranks = {pair: rank for rank, pair in enumerate(codes)}
 halves = {"".join(pair): pair for pair in reversed(codes) if pipeline["source"].get("spell")}
+factor, plus = facts["limit"]  # of translations: times the tokens of the source, and more
 names = [tensor["name"] for tensor in facts["state"]]
 changing = [tensor["name"] for tensor in facts["state"] if tensor["changes"]]
 start, step = (onnxruntime.InferenceSession(folder / f"{x}.onnx") for x in ("start", "step"))
@@ -70,7 +71,7 @@ for number, data in enumerate(sys.stdin.buffer, start=1):
     log_probs, *values = start.run(None, {"source": np.array([source])})
     state = dict(zip(names, values, strict=True))
     output: list[str] = []
-    limit = min(len(source) + 50, longest) - 1  # without EOS
+    limit = max(1, min(int(factor * len(source) + plus), longest)) - 1  # without EOS
     while len(source) > 1 and len(output) < limit:
         log_probs[:, [PAD, SPARE, *([] if output else [EOS])]] = -np.inf
         token = log_probs.argmax(axis=1)

@@ -157,8 +157,28 @@ def test_the_example_needs_nothing_of_ours(
     feed(monkeypatch, *LINES)
     runpy.run_path(str(example), run_name="__main__")
     given = capsys.readouterr().out.splitlines()
-    choices = DecodingChoices(device="cpu", search={"beam": 1, "max_length": "S+50"})
+    choices = DecodingChoices(device="cpu", search={"beam": 1})
     assert given == Translator.load([run], choices).translate(LINES)
+
+
+@pytest.mark.parametrize("limit", ["S+1", "1.2*S+1", "3"])
+def test_the_example_keeps_the_length_limit_of_the_run(
+    limit: str,
+    make_run: MakeRun,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = {
+        "model": {"system": "convs2s", **TRACED["convs2s"]},
+        "decoding": {"max_length": limit},
+    }
+    run = Run.open(make_run("run", config=config))
+    example = export_to_onnx(run, run.folder / "out").folder / "translate_onnx.py"
+    feed(monkeypatch, *LINES)
+    runpy.run_path(str(example), run_name="__main__")
+    choices = DecodingChoices(device="cpu", search={"beam": 1})
+    expected = Translator.load([run], choices).translate(LINES)
+    assert capsys.readouterr().out.splitlines() == expected
 
 
 def test_the_example_reads_words_as_the_pipeline_does(
@@ -181,7 +201,7 @@ def test_the_example_reads_words_as_the_pipeline_does(
     example = export_to_onnx(run, run.folder / "out").folder / "translate_onnx.py"
     feed(monkeypatch, "Hund", "HUND Hundehund")
     runpy.run_path(str(example), run_name="__main__")
-    choices = DecodingChoices(device="cpu", search={"beam": 1, "max_length": "S+50"})
+    choices = DecodingChoices(device="cpu", search={"beam": 1})
     given = capsys.readouterr().out.splitlines()
     assert given == Translator.load([run], choices).translate(["Hund", "HUND Hundehund"])
 
@@ -250,7 +270,7 @@ def test_the_example_reads_and_writes_utf8_whatever_the_encoding_of_the_system(
         check=False,
         env=environment,
     )
-    choices = DecodingChoices(device="cpu", search={"beam": 1, "max_length": "S+50"})
+    choices = DecodingChoices(device="cpu", search={"beam": 1})
     expected = Translator.load([run], choices).translate(["ö1 ö2", "ö3"])
     assert all("ö" in line for line in expected)
     assert outcome.stdout.decode() == "".join(f"{line}\n" for line in expected)
