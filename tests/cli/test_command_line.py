@@ -105,6 +105,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     return Answers(tmp_path_factory.mktemp("nothing-here"))
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("arguments", HELP, ids=" ".join)
 def test_help_loads_nothing_heavy_and_shows_two_examples(
     arguments: list[str], answers: Answers

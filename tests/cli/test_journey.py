@@ -33,6 +33,7 @@ def workplace(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_the_whole_path(workplace: Path, jtrans: Jtrans) -> None:
     process: Jtrans = functools.partial(run_process, folder=workplace)
     files = ("--train", "train", "--valid", "valid", "--test", "test", "--languages", "de-en")

@@ -79,6 +79,7 @@ CHOICES = st.integers(1, 3).flatmap(
 )
 
 
+@pytest.mark.sample(40)
 @pytest.mark.parametrize("is_merged", [True, False])
 @settings(deadline=None, max_examples=3)
 @given(choices=st.lists(CHOICES, min_size=1, max_size=9))

@@ -27,6 +27,7 @@ def greedy(model: TranslationModel, source: Tensor) -> list[int]:
     return [*tokens, EOS]
 
 
+@pytest.mark.sample(25)
 @torch.inference_mode()
 def test_beam_one_is_greedy_search(model: TranslationModel, batch: Batch) -> None:
     options = SearchOptions(beam=1, max_length=str(LIMIT))
@@ -35,6 +36,7 @@ def test_beam_one_is_greedy_search(model: TranslationModel, batch: Batch) -> Non
         assert hypothesis.tokens == greedy(model, row[mask])
 
 
+@pytest.mark.sample(25)
 @torch.inference_mode()
 def test_a_hypothesis_scores_what_forced_decoding_gives_it(
     model: TranslationModel, batch: Batch

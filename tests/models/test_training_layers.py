@@ -81,6 +81,7 @@ def test_recomputing_layers_keeps_less_and_hidden_layers_less_than_none(
     assert kept["layer"] < kept["hidden"] < kept["none"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("system", "rate"),
     [
@@ -133,6 +134,7 @@ def test_any_part_can_be_frozen_without_changing_the_gradients_of_others(
                 torch.testing.assert_close(parameter.grad, expected[name], rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("has_kernels", [False, True])
 @pytest.mark.parametrize("system", ["transformer", "reformer-base"])
 def test_layers_with_a_gpus_attention_are_compiled_once(

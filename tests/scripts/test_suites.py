@@ -388,6 +388,7 @@ def test_a_run_is_continued_by_either_number_of_processes(
         assert rate > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("recipe", grid.RECIPES)
 def test_the_grids_of_convolution_and_of_attention_are_measured(
     recipe: str, corpus: PreparedCorpus

@@ -136,6 +136,7 @@ def test_the_joined_result_is_a_view_for_both_axes() -> None:
         assert short_axis_attention(grid(), HEADS, axis=axis).is_contiguous()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_a_compiler_sees_one_node_each_way(backend: str) -> None:
     graphs = []
@@ -174,6 +175,7 @@ def test_other_lengths_do_not_compile_again() -> None:
     assert counter.frame_count == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("axis", [1, 2])
 def test_the_operator_passes_the_checks_of_torch(axis: int) -> None:
     x = grid(dtype=torch.float32).detach()

@@ -102,6 +102,7 @@ def test_more_axes_and_no_bias_are_possible(interpreter: Interpret) -> None:
     assert ours.shape == (2, 3, 16)
 
 
+@pytest.mark.thorough
 def test_the_operator_passes_the_checks_of_torch() -> None:
     x, weight, bias, residual = inputs(4, 24, 8, torch.float32)
     torch.library.opcheck(row_linear, (x, weight, bias, residual, EPS, True))

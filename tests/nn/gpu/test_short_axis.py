@@ -156,6 +156,7 @@ def test_the_gradient_of_a_sum_needs_no_dense_tensor(interpreter: Interpret) -> 
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif("TRITON_INTERPRET" in os.environ, reason="nothing is compiled by it")
 @pytest.mark.parametrize(
     "slot", [16, *(pytest.param(n, marks=pytest.mark.slow) for n in (32, 64, 128))]

@@ -109,6 +109,7 @@ def of_source(source: int, *, has_bias: bool) -> tuple[Tensor, Tensor, Tensor, T
     return q, keys, values, bias if has_bias else None
 
 
+@pytest.mark.thorough
 def test_the_operators_pass_the_checks_of_torch() -> None:
     qkv, held, bias, new = inputs(lines=2, beam=3, slots=64, used=9, dtype=torch.float32)
     torch.library.opcheck(slot_attention, (qkv, held.nan_to_num(), bias, new))

@@ -128,6 +128,7 @@ def test_dropout_draws_a_mask_for_every_step(layer: AttentiveLstm) -> None:
     assert layer._dropout_mask(T, keys) is None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("has_mask", [False, True])
 def test_the_operator_is_what_torch_expects_of_one(has_mask: bool) -> None:
     layer = AttentiveLstm(WIDTH, N, MEMORY, H, dropout=0.0, initial=0.04)

@@ -123,6 +123,7 @@ def test_the_frozen_corpora_are_made_again_byte_for_byte(
     assert capsys.readouterr().out.count("is what the grammar makes") == 2
 
 
+@pytest.mark.thorough
 def test_the_loaded_corpus_is_what_the_grammar_makes(corpus: Splits, languages: str) -> None:
     loaded = load_built_in(f"grammar-{languages}")
     assert list(loaded.splits) == list(corpus)
@@ -162,6 +163,7 @@ def test_more_pairs_begin_with_the_fewer(languages: str) -> None:
     assert generate(120, 3, languages)[:40] == generate(40, 3, languages)
 
 
+@pytest.mark.thorough
 def test_the_order_of_hashes_does_not_matter(languages: str) -> None:
     program = (
         "from scripts.grammar.corpus import generate, generate_long; import sys; "
