@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from jtrans import __version__
-from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.corpora.parallel import Corpus, Gold, ParallelText
 from jtrans.data.prepared import FORMAT, text_files
 from jtrans.errors import ConfigError, CorpusError, how_many, usage_error
 from jtrans.files import disk_errors, lines_digest, text_digest
@@ -128,6 +128,7 @@ def _splits_record(
                 **({"skipped": dict(text.skipped)} if text.skipped else {}),
                 **({"references": len(text.references)} if text.references else {}),
                 "sha256": _digests(name, text),
+                **({"gold_digest": _gold_digest(text.gold)} if text.gold else {}),
             }
             for name, text in corpus.splits.items()
         },
@@ -284,6 +285,12 @@ def _digests(name: str, text: ParallelText) -> dict[str, str]:
         checked = _checked(lines, f"{side} of {name}", ", ".join(text.origin) or name)
         digests[side] = lines_digest(lines if name == "train" else checked)
     return digests
+
+
+def _gold_digest(gold: Gold) -> str:
+    """Return a digest of all annotation: tags may be corrected where the sentences stay."""
+    kinds = (item.name for item in fields(gold))
+    return lines_digest(line for kind in kinds for line in (f"{kind}:", *getattr(gold, kind)))
 
 
 def _checked(lines: Sequence[str], side: str, where: str) -> Iterator[str]:

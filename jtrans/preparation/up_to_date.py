@@ -94,6 +94,8 @@ def _changes(
     changes = [] if info["languages"] == record["languages"] else ["languages"]
     if _given_digests(info) != _given_digests(record):
         changes.append("text")
+    elif _is_annotated_otherwise(info["splits"], record["splits"]):
+        changes.append("gold annotation")
     if any(info.get(key) != record.get(key) for key in ("valid_every", "valid_size")):
         changes.append("share of train for valid")
     before, now = _today(info["options"]), _today(record["options"])
@@ -129,6 +131,12 @@ def _show(value: Any) -> str:
         return "on" if value else "off"
     text = " ".join(value) if isinstance(value, list) else str(value)
     return text or "none"
+
+
+def _is_annotated_otherwise(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Return whether gold annotation changed; versions that did not record it are not asked."""
+    known = {name: split["gold_digest"] for name, split in before.items() if "gold_digest" in split}
+    return any(now[name].get("gold_digest") != digest for name, digest in known.items())
 
 
 def _given_digests(version: Mapping[str, Any]) -> dict[str, Any]:

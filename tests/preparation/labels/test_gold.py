@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,11 @@ from plugins.listener import Listener
 
 from jtrans.corpora.parallel import Corpus, Gold, ParallelText
 from jtrans.data.prepared import IGNORE
+from jtrans.errors import CorpusError
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
+from jtrans.preparation.request import make_request, request_key
+from jtrans.progress import Silent
 
 
 def gold_corpus() -> Corpus:
@@ -55,6 +59,44 @@ def test_gold_data_of_other_words_is_left_out(tmp_path: Path) -> None:
     text = tmp_path / "out" / "text"
     assert (text / "train.alignments.txt").read_text("utf-8") == "\n0-2\n"
     assert "gold alignments of 1 pair left out" in listener.warnings[-1]
+
+
+def corrected(corpus: Corpus, kind: str) -> Corpus:
+    """Return a corpus with the same sentences, and another annotation of the first."""
+    train = corpus.splits["train"]
+    assert train.gold is not None
+    lines = {"source_tags": ["B B", "", "C D E"], "alignments": ["0-1", "", "0-2"]}[kind]
+    train = replace(train, gold=replace(train.gold, **{kind: lines}))
+    return replace(corpus, splits={**corpus.splits, "train": train})
+
+
+@pytest.mark.parametrize("kind", ["source_tags", "alignments"])
+def test_corrected_annotation_makes_another_corpus(tmp_path: Path, kind: str) -> None:
+    options, other = PrepareOptions(bpe="none"), corrected(gold_corpus(), kind)
+    prepare(gold_corpus(), tmp_path / "out", options=options, workers=1)
+    with pytest.raises(CorpusError, match="different gold annotation$"):
+        prepare(other, tmp_path / "out", options=options, workers=1)
+    prepare(other, tmp_path / "out", options=options, workers=1, force=True)
+    listener = Listener()
+    prepare(other, tmp_path / "out", options=options, workers=1, progress=listener)
+    assert "Unchanged" in listener.lines
+
+
+def test_work_begun_with_other_tags_is_not_used() -> None:
+    corpora, options = (gold_corpus(), corrected(gold_corpus(), "source_tags")), PrepareOptions()
+    keys = {request_key(make_request(corpus, options, Silent()).record) for corpus in corpora}
+    assert len(keys) == 2
+
+
+def test_a_corpus_prepared_before_annotation_was_recorded_is_up_to_date(tmp_path: Path) -> None:
+    options, listener = PrepareOptions(bpe="none"), Listener()
+    folder = prepare(gold_corpus(), tmp_path / "out", options=options, workers=1).folder
+    info = json.loads((folder / "corpus.json").read_bytes())
+    for split in info["splits"].values():
+        del split["gold_digest"]
+    (folder / "corpus.json").write_text(json.dumps(info), encoding="utf-8")
+    prepare(gold_corpus(), folder, options=options, workers=1, progress=listener)
+    assert "Unchanged" in listener.lines
 
 
 def test_gold_tags_become_labels_of_the_pieces(tmp_path: Path) -> None:
