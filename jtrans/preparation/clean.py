@@ -11,6 +11,7 @@ so that millions of pairs fit into memory; leakage is known by then (`jtrans.cor
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -51,7 +52,8 @@ class Rules:
     # punctuation and spaces. By default a source that occurs there with another translation stays:
     # short everyday sentences ("Thank you.") belong in any training text
     drop_leaked: Literal["pair", "source", "target", False] = "pair"
-    # whether to drop pairs whose target equals their source: untranslated text teaches copying
+    # whether to drop pairs whose target equals their source, however the two are segmented:
+    # untranslated text teaches copying
     drop_identical: bool = False
     # whether to drop pairs with a side that has letters, but none of its language's script
     # (`jtrans.text.language`)
@@ -83,13 +85,19 @@ def shape_reason(
         return "too long"
     if is_unlike(source, target, rules.max_ratio, units_per_word):
         return "ratio"
-    if rules.drop_identical and source == target:
+    if rules.drop_identical and _bare_text(source) == _bare_text(target):
         return "identical"
     if rules.drop_wrong_script and (
         is_wrong_script(source, languages[0]) or is_wrong_script(target, languages[1])
     ):
         return "wrong script"
     return None
+
+
+def _bare_text(line: str) -> str:
+    """Return a segmented line without spaces and escapes, in which segmenters differ."""
+    line = html.unescape(line) if "&" in line else line
+    return line.replace(" ", "").replace("▁", "")  # a space, where characters are segmented
 
 
 def is_unlike(source: str, target: str, max_ratio: float, units_per_word: tuple[int, int]) -> bool:

@@ -64,7 +64,7 @@ class Preparation:
 
 
 # Counts changes of what options mean: work that began before one is not continued.
-RULES = 2
+RULES = 3
 
 
 def request_key(record: Mapping[str, Any]) -> str:

@@ -45,6 +45,24 @@ def test_a_pair_is_dropped_for_the_first_reason_that_applies(
     assert reasons_of(source, target) == reasons
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "reason"),
+    [
+        ("OK , 100 % .", "OK , 100 % .", "identical"),
+        ("( c ) 2009", "(c) 2009", "identical"),
+        ("R&amp;D don &apos;t", "R&D don 't", "identical"),
+        ("W i n d o w s ▁ 1 0", "Windows 10", "identical"),
+        ("windows 10", "Windows 10", None),
+        ("Windows 10", "Windows 10 .", None),
+    ],
+)
+def test_the_same_text_is_identical_however_each_side_is_segmented(
+    source: str, target: str, reason: str | None
+) -> None:
+    assert shape_reason(source, target, Rules(max_ratio=9, drop_identical=True)) == reason
+    assert shape_reason(source, target, Rules(max_ratio=9)) is None
+
+
 def test_the_longest_side_is_counted_in_words_where_characters_are_segmented() -> None:
     rules = Rules(max_length=10)
     assert shape_reason(words(30), words(10), rules, units_per_word=(3, 1)) is None

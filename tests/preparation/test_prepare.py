@@ -469,7 +469,7 @@ def test_full_width_letters_become_narrow_where_chinese_has_few_of_them(
 
 
 def test_chinese_prepared_before_letters_became_narrow_stays_as_it_is(tmp_path: Path) -> None:
-    text = ParallelText(["有ab１个"], ["有ab１个"])
+    text = ParallelText(["有ab１个"], ["has ab１"])
     corpus = Corpus("mine", ("zh", "en"), {"train": text, "valid": text})
     options = PrepareOptions(bpe="none", source_segment="character", drop_leaked=False)
     keep_wide = options.model_copy(update={"narrow": False})
