@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jtrans.corpora.formats.xml_stream import fits_language, read_xml_stream
+from jtrans.corpora.formats.xml_stream import fits_language, plain_tag, read_xml_stream
 from jtrans.corpora.lines import one_line
 from jtrans.corpora.parallel import ParallelText
 from jtrans.errors import CorpusError
@@ -124,15 +124,17 @@ class _Units:
             self._segment.end(name)
 
     def _finish_unit(self) -> None:
-        texts = [self._text_in(language.lower()) for language in self.languages]
-        if texts[0] is None or texts[1] is None:
-            self.notes["unit without both languages"] += 1
+        sources, targets = map(self._tags_of, self.languages)
+        is_one = self.languages[0] == self.languages[1]
+        pairs = ((s, t) for s in sources for t in targets if s != t or is_one)
+        source, target = next(pairs, ("", ""))
+        if source:
+            self.source.append(self._unit[source])
+            self.target.append(self._unit[target])
         else:
-            self.source.append(texts[0])
-            self.target.append(texts[1])
+            self.notes["unit without both languages"] += 1
 
-    def _text_in(self, language: str) -> str | None:
-        if language in self._unit:
-            return self._unit[language]
-        texts = (text for tag, text in self._unit.items() if tag and fits_language(language, tag))
-        return next(texts, None)
+    def _tags_of(self, language: str) -> list[str]:
+        """Return the tags of the unit's texts in a language, the language's own first."""
+        near = [tag for tag in self._unit if tag and fits_language(language, tag)]
+        return sorted(near, key=lambda tag: plain_tag(tag) != plain_tag(language))

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from jtrans.corpora.formats.xml_stream import fits_language
+from jtrans.corpora.formats.xml_stream import fits_language, plain_tag
 from jtrans.corpora.lines import LineFile, notes_of
 from jtrans.corpora.parallel import ParallelText
 from jtrans.errors import CorpusError, how_many
@@ -76,6 +76,6 @@ def _named_columns(cells: Sequence[str], languages: tuple[str, str]) -> tuple[in
 
 def _columns_named(cells: Sequence[str], language: str, *words: str) -> list[int]:
     """Return the columns with the name of a side: its language, a word, or a similar tag."""
-    exact = [i for i, cell in enumerate(cells) if cell.lower() in (language.lower(), *words)]
+    exact = [i for i, cell in enumerate(cells) if plain_tag(cell) in (plain_tag(language), *words)]
     near = (i for i, c in enumerate(cells) if _TAG.fullmatch(c) and fits_language(language, c))
     return [*exact, *near]

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from xml.etree.ElementTree import Element, TreeBuilder
 
-from jtrans.corpora.formats.xml_stream import fits_language, read_xml_stream
+from jtrans.corpora.formats.xml_stream import fits_language, plain_tag, read_xml_stream
 from jtrans.corpora.lines import one_line
 from jtrans.corpora.parallel import ParallelText
 from jtrans.errors import CorpusError
@@ -39,9 +39,9 @@ def read_wmt_xml(path: Path, languages: tuple[str, str]) -> ParallelText:
         for text in document:
             language = text.get("lang", text.get("language", ""))
             seen.add(f"{text.tag} in {language}")
-            if text.tag == "src" and fits_language(languages[0], language):
+            if text.tag == "src" and _is_in(languages, 0, language):
                 _add_segments(source, text, path, document)
-            elif text.tag == "ref" and fits_language(languages[1], language):
+            elif text.tag == "ref" and _is_in(languages, 1, language):
                 segments = references.setdefault(text.get("translator", ""), {})
                 _add_segments(segments, text, path, document)
             elif text.tag == "hyp":
@@ -60,6 +60,13 @@ def read_wmt_xml(path: Path, languages: tuple[str, str]) -> ParallelText:
             kind="corpus.empty",
         )
     return _join(documents, str(path), notes)
+
+
+def _is_in(languages: tuple[str, str], side: int, tag: str) -> bool:
+    """Return whether text with a tag is of a side; the other side's own tag is not ("pt-BR")."""
+    own, other = languages[side], languages[1 - side]
+    is_other = plain_tag(tag) == plain_tag(other) != plain_tag(own)
+    return fits_language(own, tag) and not is_other
 
 
 def _add_segments(segments: Segments, text: Element, path: Path, document: Element) -> None:

@@ -50,6 +50,15 @@ def test_source_and_reference_of_one_file_are_paired(tmp_path: Path) -> None:
     assert parallel.notes == {"system output left out": 2}
 
 
+def test_a_set_of_two_varieties_of_a_language_is_not_read_the_other_way_round(
+    tmp_path: Path,
+) -> None:
+    one = document(text("src", "Sim.", lang="pt"), text("ref", "É.", lang="pt-BR"))
+    assert pairs(read(tmp_path, one, languages=("pt", "pt_BR"))) == [("Sim.", "É.")]
+    with pytest.raises(CorpusError, match="no document with a source in pt_BR"):
+        read(tmp_path, one, languages=("pt_BR", "pt"))
+
+
 def test_all_translators_of_every_document_are_references(tmp_path: Path) -> None:
     documents = document(SOURCE, SECOND, FIRST), document(SOURCE, FIRST, SECOND, name="d2")
     parallel = read(tmp_path, *documents)
