@@ -359,7 +359,7 @@ def read_json(path: Path) -> Any:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise JtransError(f"no such file: {path}", kind="file.missing") from error
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also of integers with thousands of digits
         raise JtransError(
             f"{path} is damaged: not valid JSON ({error})",
             hint="recreate it with the command that wrote it",

@@ -16,6 +16,7 @@ from jtrans.files import (
     disk_errors,
     file_digest,
     lines_digest,
+    read_json,
     read_lines,
     text_digest,
     whole_file,
@@ -177,6 +178,14 @@ LINES = ["", "a\u2028b", "ü\r", " x"]
 def test_lines_come_back_as_they_were_written(tmp_path: Path) -> None:
     write_lines(tmp_path / "lines.txt", iter(LINES))
     assert read_lines(tmp_path / "lines.txt") == LINES
+
+
+@pytest.mark.parametrize("text", ["{", '{"a": "\xff"}', "[" * 100_000, "9" * 5000])
+def test_a_file_that_is_no_json_that_can_be_read_is_damaged(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.json").write_text(text, encoding="latin-1")
+    with pytest.raises(JtransError, match=r"a\.json is damaged: not valid JSON") as caught:
+        read_json(tmp_path / "a.json")
+    assert caught.value.kind == "file.damaged"
 
 
 def test_digests_of_lines_text_and_file_agree(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ BAD = {
 }
 # Surrogates, which are halves of characters, and the zero byte.
 _NO_CHARACTER = re.compile(r"[\0\ud800-\udfff]")
+# Python refuses integers of more than 4,300 digits, but not such floats.
+_DECODER = json.JSONDecoder(parse_int=float)
 
 
 def read_jsonl(path: Path, languages: tuple[str, str], *, skips_bad: bool = False) -> ParallelText:
@@ -58,7 +60,7 @@ def read_jsonl(path: Path, languages: tuple[str, str], *, skips_bad: bool = Fals
 
 def _pair(path: Path, number: int, line: str, languages: tuple[str, str]) -> tuple[str, str]:
     try:
-        value: Any = json.loads(line)
+        value: Any = _DECODER.decode(line)
     except (json.JSONDecodeError, RecursionError) as error:
         raise _refused(path, number, f"invalid JSON ({error})", languages) from error
     if isinstance(value, Mapping) and isinstance(value.get("translation"), Mapping):

@@ -48,6 +48,8 @@ def test_a_tsv_heading_says_which_columns_are_which(tmp_path: Path, heading: str
 def test_two_varieties_of_a_language_have_columns_of_their_own(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "pt\tpt-br\nSim.\tÉ.\n")
     assert pairs(read_tsv(path, ("pt-BR", "pt"))) == [("É.", "Sim.")]
+    path = write(tmp_path / "a.tsv", "pt\tpt-BR\nSim.\tÉ.\n")
+    assert pairs(read_tsv(path, ("pt_BR", "pt"))) == [("É.", "Sim.")]
     path = write(tmp_path / "b.tsv", "zh-TW\tzh-CN\n軟體\t软件\n")
     assert pairs(read_tsv(path, ("zh", "zh-TW"))) == [("软件", "軟體")]
 
@@ -76,10 +78,12 @@ def test_a_tsv_line_without_a_partner_is_named(tmp_path: Path) -> None:
         {"translation": {"en": "Yes.", "de": "Ja."}},
         {"source": "Ja.", "target": "Yes."},
         {"de": " Ja.\n", "en": "Yes."},
+        {"de": "Ja.", "en": "Yes.", "hash": 10**4299},
     ],
 )
 def test_json_lines_hold_a_pair_in_one_of_three_forms(tmp_path: Path, line: dict[str, Any]) -> None:
-    path = write(tmp_path / "a.jsonl", json.dumps(line) + "\n\n")
+    text = json.dumps(line).replace("0" * 4299, "0" * 5000)  # no number of Python can be so long
+    path = write(tmp_path / "a.jsonl", text + "\n\n")
     assert pairs(read_jsonl(path, PAIR)) == [("Ja.", "Yes.")]
 
 
@@ -136,6 +140,29 @@ def test_tmx_units_give_pairs_without_inline_codes(tmp_path: Path) -> None:
     text = read_tmx(write(tmp_path / "a.tmx", TMX), PAIR)
     assert pairs(text) == [("Ja & nein.", "Yes & no."), ("Hund", "Dog")]
     assert text.notes == {"unit without both languages": 1, "inline code dropped": 2}
+
+
+@pytest.mark.parametrize(
+    ("languages", "tags", "sides"),
+    [
+        (("pt_BR", "pt"), ("pt", "pt-BR"), (1, 0)),
+        (("pt-BR", "pt"), ("pt", "pt_BR"), (1, 0)),
+        (("zh", "zh-TW"), ("zh-TW", "zh-CN"), (1, 0)),
+        (("en", "en"), ("en-GB", "fr"), (0, 0)),
+    ],
+)
+def test_two_varieties_of_a_language_are_two_texts_of_a_unit(
+    tmp_path: Path, languages: tuple[str, str], tags: tuple[str, str], sides: tuple[int, int]
+) -> None:
+    texts = [f"<tuv xml:lang='{tag}'><seg>{tag}</seg></tuv>" for tag in tags]
+    path = write(tmp_path / "a.tmx", f"<tmx><tu>{''.join(texts)}</tu></tmx>")
+    assert pairs(read_tmx(path, languages)) == [(tags[sides[0]], tags[sides[1]])]
+
+
+def test_a_unit_with_one_variety_is_no_pair_of_two(tmp_path: Path) -> None:
+    text = "<tmx><tu><tuv xml:lang='pt'><seg>Sim.</seg></tuv></tu></tmx>"
+    with pytest.raises(CorpusError, match="holds no pair of pt-BR and pt; its languages: pt$"):
+        read_tmx(write(tmp_path / "a.tmx", text), ("pt-BR", "pt"))
 
 
 @pytest.mark.parametrize("name", ["utf8", "UTF_8", "utf-8"])
