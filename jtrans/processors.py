@@ -20,6 +20,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+# Processes of one command: all are started at once, so that more are taken for a typing error.
+MOST_WORKERS = 1024
 # How often OpenMP's threads (libgomp) look for work before they sleep: for about 0.3 ms, longer
 # than the pauses between products, and for 15 us on a machine that is shared.
 LOOKS_FOR_WORK = 20_000

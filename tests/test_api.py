@@ -284,6 +284,13 @@ def test_spelling_without_bpe_is_refused_before_anything_is_read() -> None:
         jtrans.prepare(train="nowhere", bpe="none", spell=True)
 
 
+@pytest.mark.parametrize("workers", [5000, 0, -1])
+def test_an_impossible_number_of_processes_is_refused(workers: int, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"workers is {workers}, not between 1 and 1024"):
+        jtrans.prepare("grammar-de-en", out="mine", workers=workers)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_named_corpus_and_files_exclude_each_other(tmp_path: Path) -> None:
     pairs = _write_pairs(tmp_path)
     conflicts: list[dict[str, Any]] = [{"train": pairs}, {"languages": "de"}, {"valid_size": 7}]

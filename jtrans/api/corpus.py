@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jtrans.config.arguments import check_argument, type_error
 from jtrans.data import PREPARED
 from jtrans.errors import usage_error
+from jtrans.processors import MOST_WORKERS
 
 if TYPE_CHECKING:
     from jtrans.corpora.own_files import OwnFiles
@@ -57,7 +58,7 @@ def prepare(
             zero byte, too few columns, no JSON), together with their translations.
         originals: a folder with the original files of the named corpus, instead of a download.
         out: the output folder; for a named corpus by default ``data/prepared/NAME``.
-        workers: number of processes; by default one per processor.
+        workers: number of processes, 1 to 1024; by default one per processor.
         force: replace another prepared corpus in `out`.
         progress: receives progress reports.
         command: what to record as the command that prepared the corpus.
@@ -81,6 +82,11 @@ def prepare(
         valid_size = check_argument("valid_size", valid_size, int)
     if workers is not None:
         workers = check_argument("workers", workers, int)
+        if not 1 <= workers <= MOST_WORKERS:
+            raise usage_error(
+                f"workers is {workers}, not between 1 and {MOST_WORKERS}",
+                "leave it out for one per processor",
+            )
     files = OwnFiles(
         _names("train", train),
         _names("valid", () if valid is None else valid),

@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from jtrans.cli import completion
 from jtrans.errors import JtransError, did_you_mean, name_hint, option_error, usage_error
+from jtrans.processors import MOST_WORKERS
 
 if TYPE_CHECKING:
     from jtrans.decoding.options import DecodingChoices, TranslationExtras
@@ -106,7 +107,6 @@ SETTINGS = option(
 DEVICE = device_option(MACHINE)
 VALID = option("Validation files.", "PREFIX")
 LANGUAGES = option("Such as de-en.", "SOURCE-TARGET")
-MOST_WORKERS = 1024  # all are started at once: more are taken for a typing error
 WORKERS = option("Processes.", None, "one per processor", min=1, max=MOST_WORKERS)
 
 

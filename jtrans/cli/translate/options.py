@@ -12,7 +12,6 @@ import typer
 from jtrans.cli import console
 from jtrans.cli.options import (
     MACHINE,
-    MOST_WORKERS,
     SEARCH,
     data_option,
     flag,
@@ -21,6 +20,7 @@ from jtrans.cli.options import (
 )
 from jtrans.cli.tables import print_table
 from jtrans.errors import EXIT_CHECK_FAILED, option_error, usage_error
+from jtrans.processors import MOST_WORKERS
 
 if TYPE_CHECKING:
     from jtrans.cli.translate.constraints import ConstraintFiles
