@@ -16,9 +16,10 @@ from jtrans.corpora.formats.plain import read_pair
 from jtrans.corpora.formats.tmx import read_tmx
 from jtrans.corpora.formats.tsv import read_tsv
 from jtrans.corpora.formats.wmt_xml import read_wmt_xml
-from jtrans.corpora.packed import without_packing
+from jtrans.corpora.packed import find_packed, without_packing
 from jtrans.corpora.parallel import Corpus, ParallelText, join_texts
 from jtrans.errors import CorpusError, usage_error
+from jtrans.files import path_hint
 
 # Formats that hold both sides, by the file's ending (before .gz, .xz, .zst).
 LINE_FORMATS = {".tsv": read_tsv, ".jsonl": read_jsonl}
@@ -35,7 +36,12 @@ LINE_ERRORS = (
 
 def hold_one_language(files: Sequence[str]) -> bool:
     """Return whether the sentences of all files are source and target at once (CoNLL-U)."""
-    return all(Path(without_packing(file)).suffix == ENDING for file in files)
+    return all(_ending(file) == ENDING for file in files)
+
+
+def _ending(file: str) -> str:
+    """Return the ending that gives a file's format, in small letters."""
+    return Path(without_packing(file)).suffix.lower()
 
 
 @dataclass(frozen=True)
@@ -57,9 +63,7 @@ class OwnFiles:
             CorpusError: a file cannot be read, is empty, or has no partner for some line.
             ConfigError: bad lines are to be left out, and no file is read line by line.
         """
-        endings = {
-            Path(without_packing(file)).suffix for file in (*self.train, *self.valid, *self.test)
-        }
+        endings = {_ending(file) for file in (*self.train, *self.valid, *self.test)}
         if self.skips_bad and endings <= FORMATS.keys() - LINE_FORMATS.keys():
             raise usage_error(
                 f"--skip-bad-lines has no effect on {' and '.join(sorted(endings))} files",
@@ -107,11 +111,14 @@ def read_text(
     Raises:
         CorpusError: a file cannot be read, is empty, or has no partner for some line.
     """
-    ending, path = Path(without_packing(prefix)).suffix, Path(prefix)
+    ending, path = _ending(prefix), Path(prefix)
     if ending in LINE_FORMATS and path.exists():
         return LINE_FORMATS[ending](path, languages, skips_bad=skips_bad)
     if ending in FORMATS and path.exists():
         return FORMATS[ending](path, languages)
+    sides = (Path(f"{prefix}.{language}") for language in languages)
+    if ending in FORMATS and not any(map(find_packed, sides)):  # it is no prefix, either
+        raise CorpusError(f"no such file: {path}", hint=path_hint(path), kind="corpus.missing-file")
     return read_pair(prefix, languages, with_references=with_references, skips_bad=skips_bad)
 
 
@@ -142,4 +149,4 @@ def _file_stem(name: str) -> str:
 def _split_name(prefix: str) -> str:
     """Return the file's name without its folder and the ending of its format."""
     path = Path(without_packing(prefix))
-    return path.stem if path.suffix in FORMATS else Path(prefix).name
+    return path.stem if _ending(prefix) in FORMATS else Path(prefix).name

@@ -124,7 +124,7 @@ def _missing_hint(prefix: str, language: str, languages: tuple[str, str]) -> str
     path = Path(prefix)
     unpacked = Path(without_packing(prefix))
     ending = unpacked.suffix.removeprefix(".")
-    if path.is_file() and ending in languages:
+    if ending in languages and find_packed(unpacked):
         return f"name the file without its language: {unpacked.with_suffix('')}"
     if path.is_file() and ending:
         of_catalogue = "; .sgm is read for corpora of the catalogue only"
@@ -134,10 +134,15 @@ def _missing_hint(prefix: str, language: str, languages: tuple[str, str]) -> str
         ) + (of_catalogue if ending in ("sgm", "sgml") else "")
     if not path.parent.is_dir():
         return f"there is no folder {path.parent}"
+    if (first := find_packed(Path(f"{prefix}.0.{language}"))) and language == languages[1]:
+        return f"{first} is the first of several references: a single one is {prefix}.{language}"
     names = [without_packing(file.name) for file in path.parent.iterdir()]
-    ending = f".{language}"
-    prefixes = {name.removesuffix(ending) for name in names if name.endswith(ending)}
-    near = did_you_mean(path.name, sorted(prefixes))
+    sources, targets = (
+        {name.removesuffix(f".{each}") for name in names if name.endswith(f".{each}")}
+        for each in languages
+    )
+    targets |= {name.removesuffix(".0") for name in targets}
+    near = did_you_mean(path.name, sorted(sources & targets))
     if near:
         return f"did you mean {path.with_name(near)}?"
     return f"files must be named PREFIX.{language} or PREFIX.{language}.gz"

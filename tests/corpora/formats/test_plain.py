@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jtrans.corpora.formats.plain import read_pair
 from jtrans.corpora.lines import read_line_file
-from jtrans.corpora.own_files import FORMATS, OwnFiles, name_test_splits
+from jtrans.corpora.own_files import FORMATS, OwnFiles, name_test_splits, read_text
 from jtrans.errors import EXIT_BAD_INPUT, CorpusError
 
 
@@ -131,6 +131,56 @@ def test_a_prefix_given_with_its_language_is_explained(tmp_path: Path) -> None:
     with pytest.raises(CorpusError) as caught:
         read_pair(f"{prefix}.de", ("de", "en"))
     assert caught.value.hint == f"name the file without its language: {prefix}"
+
+
+@pytest.mark.parametrize("given", ["va.de.gz", "va.de", "va.en.xz"])
+@pytest.mark.parametrize("packing", ["", ".gz"])
+def test_a_language_is_explained_however_the_file_is_packed(
+    tmp_path: Path, given: str, packing: str
+) -> None:
+    for language in ("de", "en"):
+        (tmp_path / f"va.{language}{packing}").touch()
+    with pytest.raises(CorpusError) as caught:
+        read_pair(str(tmp_path / given), ("de", "en"))
+    assert caught.value.hint == f"name the file without its language: {tmp_path / 'va'}"
+
+
+@pytest.mark.parametrize("with_references", [True, False])
+def test_a_single_numbered_reference_is_explained(tmp_path: Path, with_references: bool) -> None:
+    for name in ("t1.de", "t1.0.en"):
+        (tmp_path / name).touch()
+    with pytest.raises(CorpusError, match=r"no such file: .*t1\.en ") as caught:
+        read_pair(str(tmp_path / "t1"), ("de", "en"), with_references=with_references)
+    assert str(caught.value.hint).endswith(
+        f"t1.0.en is the first of several references: a single one is {tmp_path / 't1.en'}"
+    )
+
+
+def test_no_prefix_is_suggested_that_lacks_a_side(tmp_path: Path) -> None:
+    for name in ("train1.de", "train2.en", "train33.de", "train33.0.en"):
+        (tmp_path / name).touch()
+    with pytest.raises(CorpusError) as caught:
+        read_pair(str(tmp_path / "train"), ("de", "en"))
+    assert caught.value.hint == f"did you mean {tmp_path / 'train33'}?"
+
+
+@pytest.mark.parametrize("given", ["tt.tsv", "t.tsv.gz"])
+def test_a_missing_file_of_both_sides_suggests_the_nearest_name(tmp_path: Path, given: str) -> None:
+    (tmp_path / "t.tsv").write_bytes(b"a\tb\n")
+    with pytest.raises(CorpusError, match=rf"no such file: .*/{given}$") as caught:
+        read_text(str(tmp_path / given), ("de", "en"))
+    assert caught.value.hint == f"did you mean {tmp_path / 't.tsv'}?"
+
+
+def test_a_prefix_may_end_like_a_format(tmp_path: Path) -> None:
+    prefix = write_pair(tmp_path, "x.tsv", b"a\n", b"b\n")
+    assert list(read_text(prefix, ("de", "en")).source) == ["a"]
+
+
+def test_a_format_may_be_written_in_capitals(tmp_path: Path) -> None:
+    (tmp_path / "X.TSV").write_bytes(b"a\tb\n")
+    assert list(read_text(str(tmp_path / "X.TSV"), ("de", "en")).target) == ["b"]
+    assert name_test_splits(["X.TSV", "Y.JSONL"]) == ["X", "Y"]
 
 
 @pytest.mark.parametrize("name", ["x.csv", "c.json.gz", "s.sgm"])
