@@ -185,7 +185,7 @@ JSON = [json.dumps({"de": s, "en": t}).encode() for s, t in PAIRS[:40]]
 @pytest.mark.parametrize(
     ("name", "good", "bad"),
     [
-        ("t.tsv", TSV, {"too few columns": [b"only one", b""], "not UTF-8": [b"T\xfcr\tdoor"]}),
+        ("t.tsv", TSV, {"too few columns": [b"only one", b"two"], "not UTF-8": [b"T\xfcr\tdoor"]}),
         (
             "t.jsonl",
             JSON,

@@ -54,7 +54,7 @@ def read_jsonl(path: Path, languages: tuple[str, str], *, skips_bad: bool = Fals
         source.append(one_line(pair[0]))
         target.append(one_line(pair[1]))
     if not source:
-        raise CorpusError(f"{path} holds no pairs", kind="corpus.empty")
+        raise CorpusError(f"{path} holds no pairs", hint=_example(languages), kind="corpus.empty")
     return ParallelText(source, target, (str(path),), notes=notes, skipped=skipped)
 
 
@@ -90,10 +90,14 @@ def _check_characters(path: Path, number: int, *texts: str) -> None:
             )
 
 
+def _example(languages: tuple[str, str]) -> str:
+    return f'each line must look like {{"{languages[0]}": "...", "{languages[1]}": "..."}}'
+
+
 def _refused(path: Path, number: int, problem: str, languages: tuple[str, str]) -> CorpusError:
     return CorpusError(
         f"{path} has {problem} in line {number:,}",
         where=f"{path}:{number}",
-        hint=f'each line must look like {{"{languages[0]}": "...", "{languages[1]}": "..."}}',
+        hint=_example(languages),
         kind="corpus.jsonl",
     )

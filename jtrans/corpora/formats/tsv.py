@@ -14,6 +14,8 @@ from jtrans.errors import CorpusError, how_many
 
 # What a cell of a heading looks like, unlike the words "de-facto" and "en-route".
 _TAG = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,4})*")
+# What to do about lines that are no pairs.
+COLUMNS = "separate columns by tabs: source, then target, or as named in line 1"
 
 
 def read_tsv(
@@ -23,7 +25,7 @@ def read_tsv(
     columns: tuple[int, int] | None = None,
     skips_bad: bool = False,
 ) -> ParallelText:
-    """Read a TSV file.
+    """Read a TSV file; blank lines are ignored.
 
     Args:
         path: the file, plain or packed.
@@ -48,21 +50,23 @@ def read_tsv(
         if number in lines.bad:
             continue
         cells = lines[number].split("\t")
-        if len(cells) <= max(columns) and skips_bad:
+        if len(cells) > max(columns):
+            source.append(cells[columns[0]].strip())
+            target.append(cells[columns[1]].strip())
+        elif len(cells) == 1 and not cells[0].strip():
+            continue  # a blank line
+        elif skips_bad:
             skipped["too few columns"] += 1
-            continue
-        if len(cells) <= max(columns):
+        else:
             raise CorpusError(
                 f"{path} has {how_many(len(cells), 'column')} in line {number + 1:,}, "
                 f"{max(columns) + 1} are needed",
                 where=f"{path}:{number + 1}",
-                hint="separate columns by tabs: source, then target, or as named in line 1",
+                hint=COLUMNS,
                 kind="corpus.columns",
             )
-        source.append(cells[columns[0]].strip())
-        target.append(cells[columns[1]].strip())
     if not source:
-        raise CorpusError(f"{path} holds no pairs", kind="corpus.empty")
+        raise CorpusError(f"{path} holds no pairs", hint=COLUMNS, kind="corpus.empty")
     notes = notes_of([lines])
     return ParallelText(source, target, (str(path),), notes=notes, skipped=skipped)
 

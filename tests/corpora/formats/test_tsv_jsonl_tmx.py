@@ -71,6 +71,23 @@ def test_a_tsv_line_without_a_partner_is_named(tmp_path: Path) -> None:
     assert caught.value.where == f"{tmp_path / 'a.tsv'}:2"
 
 
+def test_blank_tsv_lines_are_ignored_and_counted_as_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "Ja.\tYes.\n\nNein.\tNo.\n  \n\t\n")
+    assert pairs(read_tsv(path, PAIR)) == [("Ja.", "Yes."), ("Nein.", "No."), ("", "")]
+    with pytest.raises(CorpusError, match="1 column in line 4"):
+        read_tsv(write(tmp_path / "a.tsv", "Ja.\tYes.\n\n\nNein.\n"), PAIR)
+
+
+@pytest.mark.parametrize("text", ["", "\n \n"])
+def test_a_file_without_a_pair_comes_with_what_it_should_hold(tmp_path: Path, text: str) -> None:
+    with pytest.raises(CorpusError, match="holds no pairs") as caught:
+        read_tsv(write(tmp_path / "a.tsv", text), PAIR)
+    assert "separate columns by tabs" in str(caught.value.hint)
+    with pytest.raises(CorpusError, match="holds no pairs") as caught:
+        read_jsonl(write(tmp_path / "a.jsonl", text), PAIR)
+    assert '{"de": "...", "en": "..."}' in str(caught.value.hint)
+
+
 @pytest.mark.parametrize(
     "line",
     [
