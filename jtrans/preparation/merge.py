@@ -336,9 +336,10 @@ def _cleaning(parts: Sequence[MergedPart]) -> dict[str, Any]:
         dropped["duplicate"] += int((~part.mask).sum())
     pairs = sum(int(part.mask.sum()) for part in parts)
     order = parts[0].corpus.info["cleaning"]["dropped"]
-    strict = sum(part.corpus.info["cleaning"].get("strict_ratio", 0) for part in parts)
-    return {
-        "kept": pairs,
-        "dropped": {reason: dropped[reason] for reason in order},
-        "strict_ratio": strict,
+    others = ("strict_ratio", "held_out")
+    sums = {
+        name: sum(part.corpus.info["cleaning"].get(name, 0) for part in parts) for name in others
     }
+    if not sums["held_out"]:  # as in a preparation with a valid split of its own
+        del sums["held_out"]
+    return {"kept": pairs, "dropped": {reason: dropped[reason] for reason in order}, **sums}

@@ -78,6 +78,19 @@ def test_parts_put_together_are_what_one_preparation_gives(
         assert infos[0][figure] == infos[1][figure]
 
 
+def test_every_pair_is_accounted_for_where_valid_was_taken_from_a_part(tmp_path: Path) -> None:
+    splits = {"train": parallel_text(PARTS[0], "train"), "test": parallel_text(PAIRS[110:], "test")}
+    taken = Corpus("mine", ("de", "en"), splits, valid_size=7)
+    one = prepare(taken, tmp_path / "one", options=PrepareOptions(bpe_merges=40), workers=1)
+    sides = (one.raw_lines("valid", side) for side in ("source", "target"))
+    other = corpus_of(PARTS[1], valid=list(zip(*sides, strict=True)))
+    prepare(other, tmp_path / "two", options=PrepareOptions(pipeline=str(one.folder)), workers=1)
+    info = merge_prepared([tmp_path / "one", tmp_path / "two"], tmp_path / "all").info
+    cleaning = info["cleaning"]
+    counted = cleaning["kept"] + sum(cleaning["dropped"].values()) + cleaning["held_out"]
+    assert counted == info["splits"]["train"]["lines"] == len(PARTS[0]) + len(PARTS[1])
+
+
 def test_pairs_with_unknown_words_are_not_compared_but_counted(tmp_path: Path) -> None:
     taken = learn(tmp_path)
     strange = [("Der Käfer.", "The žuk."), PAIRS[3]]
