@@ -34,7 +34,7 @@ def assemble(
     """Assemble a prepared corpus in `folder`, which appears only when complete.
 
     Returns:
-        The number of pairs without gold alignments because their words do not match the text.
+        The number of pairs without gold annotation because their words do not match the text.
     """
     lost = 0
     with whole_folder(folder) as temporary:

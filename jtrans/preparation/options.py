@@ -108,9 +108,12 @@ class PrepareOptions(ConfigSection):
             paths = {name: str(value) for name, value in values.items() if isinstance(value, Path)}
             super().__init__(**{**values, **paths})
         except ValidationError as error:
+            first = error.errors()[0]
             hint = "jtrans prepare --help shows the valid values"
+            if first["loc"] == ("drop_leaked",):  # False is a value in Python only
+                hint = "--keep-leaked keeps such pairs"
             fault = explain_fault(error, PrepareOptions, ConfigError, where="", hint=hint)
-            fault.kind = _KINDS.get(error.errors()[0]["type"], fault.kind)
+            fault.kind = _KINDS.get(first["type"], fault.kind)
             raise fault from error
 
     @model_validator(mode="after")

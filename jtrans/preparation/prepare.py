@@ -135,7 +135,7 @@ def run_steps(preparation: Preparation, result: Path, provenance: Mapping[str, A
     preparation.step("writing")
     if lost:
         progress.warn(
-            f"gold alignments of {how_many(lost, 'pair')} left out: their words do not match"
+            f"gold annotation of {how_many(lost, 'pair')} left out: their words do not match"
         )
 
 
@@ -211,10 +211,19 @@ def _say_statistics(
         if split.unknown_share > MANY_UNKNOWN:
             progress.warn(
                 f"{100 * split.unknown_share:.0f} % of the tokens of {name} are unknown: "
-                "is it like the training text, and is there enough training text?"
+                f"{_ask_why_unknown(name, preparation.request.options)}"
             )
     if labelling is not None:
         _say_labels(progress, statistics, labelling)
+
+
+def _ask_why_unknown(split: str, options: PrepareOptions) -> str:
+    """Return what may have made many tokens of a split unknown."""
+    if options.pipeline:
+        return f"was the pipeline of {options.pipeline} learned from text like it?"
+    if split == "train":
+        return f"is --min-count {options.min_count} too many for so little text?"
+    return "is it like the training text, and is there enough training text?"
 
 
 def _say_labels(

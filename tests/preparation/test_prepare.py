@@ -418,7 +418,20 @@ def test_text_unlike_train_is_warned_of(tmp_path: Path) -> None:
     listener = Listener()
     valid = (["ЩЖ ЮЯ ЭЮ"], ["ŵŷ ẁỳ ǎǒ"])
     prepare(make_corpus(valid=valid), tmp_path / "out", options=SMALL, workers=1, progress=listener)
-    assert "% of the tokens of valid are unknown" in listener.warnings[-1]
+    assert "% of the tokens of valid are unknown: is it like" in listener.warnings[-1]
+
+
+def test_training_text_with_many_unknown_tokens_comes_with_what_may_be_the_cause(
+    tmp_path: Path,
+) -> None:
+    listener, options = Listener(), PrepareOptions(bpe="none", min_count=50)
+    prepare(make_corpus(), tmp_path / "one", options=options, workers=1, progress=listener)
+    [warning] = [text for text in listener.warnings if "tokens of train are unknown" in text]
+    assert warning.endswith(": is --min-count 50 too many for so little text?")
+    listener, options = Listener(), PrepareOptions(pipeline=str(tmp_path / "one"))
+    prepare(make_corpus(), tmp_path / "two", options=options, workers=1, progress=listener)
+    [warning] = [text for text in listener.warnings if "tokens of train are unknown" in text]
+    assert warning.endswith(f": was the pipeline of {tmp_path / 'one'} learned from text like it?")
 
 
 def test_a_side_in_another_script_is_warned_of(tmp_path: Path) -> None:
@@ -559,6 +572,8 @@ def test_rare_tokens_are_unknown(tmp_path: Path) -> None:
     [
         ({"bpe": "joined"}, "config.choice", "did you mean joint?"),
         ({"vocabulary": "xyz"}, "config.choice", "jtrans prepare --help"),
+        ({"drop_leaked": "False"}, "config.choice", "--keep-leaked keeps such pairs"),
+        ({"drop_leaked": "pairs"}, "config.choice", "did you mean pair?"),
         ({"max_ratio": 0.5}, "config.range", "jtrans prepare --help"),
         ({"max_ratio": float("nan")}, "config.range", "jtrans prepare --help"),
         ({"bpe_merges": 0}, "config.range", "jtrans prepare --help"),

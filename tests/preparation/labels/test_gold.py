@@ -58,7 +58,7 @@ def test_gold_data_of_other_words_is_left_out(tmp_path: Path) -> None:
     prepare(corpus, tmp_path / "out", options=options, workers=1, progress=listener)
     text = tmp_path / "out" / "text"
     assert (text / "train.alignments.txt").read_text("utf-8") == "\n0-2\n"
-    assert "gold alignments of 1 pair left out" in listener.warnings[-1]
+    assert "gold annotation of 1 pair left out" in listener.warnings[-1]
 
 
 def corrected(corpus: Corpus, kind: str) -> Corpus:
