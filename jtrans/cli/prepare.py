@@ -310,7 +310,8 @@ def _train_arguments(prepared: PreparedCorpus) -> list[str]:
         return [config, *data, f"runs/{prepared.name}", "--from", origin]
     # the recipes of a corpus are in a folder of its name; those of demo/ fit any corpus
     recipes = [recipe for recipe in recipe_names() if recipe.startswith(f"{prepared.name}/")]
-    if prepared.info["options"].get("vocabulary") != "joint":
+    source, target = prepared.pipeline.source.vocabulary, prepared.pipeline.target.vocabulary
+    if source.tokens != target.tokens:  # the options do not say it where a pipeline was reused
         recipes = [recipe for recipe in recipes if not _needs_joint_vocabulary(recipe)]
     demo = DEMO
     if prepared.info["options"].get("labels"):  # by --labels: they are there to be learned

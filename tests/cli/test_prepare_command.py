@@ -452,6 +452,10 @@ def test_a_recipe_with_one_matrix_for_both_sides_needs_a_joint_vocabulary(
     result = jtrans(*OWN, *joint, "--out", "data/prepared/multi30k-en-de")
     follows = "multi30k-en-de/transformer-tiny" if is_joint else "demo/reformer-fast --data"
     assert f"Next: jtrans train {follows}" in result.err
+    own = OWN[: OWN.index("--bpe-merges")]
+    reused = ["--workers", "1", "--pipeline", "data/prepared/multi30k-en-de", "--force"]
+    result = jtrans(*own, *reused, "--out", "again/multi30k-en-de")
+    assert f"Next: jtrans train {follows.partition(' ')[0]} --data again/" in result.err
 
 
 @pytest.mark.usefixtures("files")
