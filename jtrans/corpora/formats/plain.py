@@ -135,7 +135,8 @@ def _missing_hint(prefix: str, language: str, languages: tuple[str, str]) -> str
     if not path.parent.is_dir():
         return f"there is no folder {path.parent}"
     if (first := find_packed(Path(f"{prefix}.0.{language}"))) and language == languages[1]:
-        return f"{first} is the first of several references: a single one is {prefix}.{language}"
+        single = f"{path}.{language}"
+        return f"{first} is the first of several references; a single one is named {single}"
     names = [without_packing(file.name) for file in path.parent.iterdir()]
     sources, targets = (
         {name.removesuffix(f".{each}") for name in names if name.endswith(f".{each}")}

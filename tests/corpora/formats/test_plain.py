@@ -152,7 +152,7 @@ def test_a_single_numbered_reference_is_explained(tmp_path: Path, with_reference
     with pytest.raises(CorpusError, match=r"no such file: .*t1\.en ") as caught:
         read_pair(str(tmp_path / "t1"), ("de", "en"), with_references=with_references)
     assert str(caught.value.hint).endswith(
-        f"t1.0.en is the first of several references: a single one is {tmp_path / 't1.en'}"
+        f"t1.0.en is the first of several references; a single one is named {tmp_path / 't1.en'}"
     )
 
 
