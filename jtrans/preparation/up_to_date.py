@@ -136,7 +136,7 @@ def _show(value: Any) -> str:
 def _is_annotated_otherwise(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Return whether gold annotation changed; versions that did not record it are not asked."""
     known = {name: split["gold_digest"] for name, split in before.items() if "gold_digest" in split}
-    return any(now[name].get("gold_digest") != digest for name, digest in known.items())
+    return any(now.get(name, {}).get("gold_digest") != digest for name, digest in known.items())
 
 
 def _given_digests(version: Mapping[str, Any]) -> dict[str, Any]:
