@@ -54,9 +54,13 @@ class Score:
     brevity_penalty: float | None = None
 
     @property
-    def interval(self) -> float:
-        """Half the width of the 95 % bootstrap interval, as sacreBLEU reports it."""
-        return half_width(self.drawn)
+    def interval(self) -> float | None:
+        """Half the width of the 95 % bootstrap interval, as sacreBLEU reports it.
+
+        None if all drawn test sets have the same score, as those of a single sentence: that it is
+        certain does not follow.
+        """
+        return half_width(self.drawn) or None
 
 
 def interval_text(value: float, half: float | None, metric: str) -> str:

@@ -50,9 +50,12 @@ class SeedSample:
         return float(self.values.std(ddof=1)) if self.runs > 1 else None
 
     def interval(self) -> float | None:
-        """Return half the width of the 95 % interval of the mean, over sentences and seeds."""
+        """Return half the width of the 95 % interval of the mean, over sentences and seeds.
+
+        None if no drawn set has a score, or all have the same, as those of a single sentence.
+        """
         drawn = self._with_seeds()
-        return half_width(drawn) if drawn.size else None
+        return (half_width(drawn) or None) if drawn.size else None
 
     def ends(self) -> tuple[float, float] | None:
         """Return the ends of the 95 % interval of the mean; None if no drawn set has a score."""

@@ -73,7 +73,7 @@ def _curve(axes: Axes, result: ScalingResult) -> None:
     for place, (ratio, marker, label) in enumerate(marks):
         style: Any = {"color": colour(place), "linestyle": "", "markersize": 6, "label": label}
         axes.plot([scaling.step_size], [ratio], marker=marker, **style)
-    axes.legend(loc="lower right", frameon=False, fontsize=8, handletextpad=0.2)
+    axes.legend(loc="upper left", frameon=False, fontsize=8, handletextpad=0.2)
     axes.set_xlabel("step size a along the gradients")
     axes.set_ylabel("parameters of the layers / base")
     axes.set_title("Parameters along the gradients", color=INK)

@@ -64,7 +64,12 @@ def test_words_count_in_chrf_plus_plus() -> None:
     # sacrebleu ref.txt -i hyp.txt -m chrf --chrf-word-order 2 -w 6 (2.6.0)
     (score,) = sacrebleu_scores(HYPOTHESES, [REFERENCES], metrics=["chrf++"], target_language="en")
     assert (score.name, round(score.value, 6)) == ("chrF2++", 70.475117)
-    assert "|nc:6|nw:2|" in score.signature and score.interval > 0
+    assert "|nc:6|nw:2|" in score.signature and score.interval
+
+
+def test_a_single_sentence_has_no_interval() -> None:
+    scores = sacrebleu_scores(HYPOTHESES[:1], [REFERENCES[:1]], target_language="en")
+    assert [score.interval for score in scores] == [None] * len(scores)
 
 
 def test_the_signature_tells_how_it_was_made() -> None:

@@ -29,12 +29,13 @@ from jtrans.text.alignments import WordAlignment, from_pharaoh, to_pharaoh, word
 NOTE = (
     "Word alignments (links) from the weights of each layer, averaged over heads (Reduction: over "
     "features), with the reference as decoder input. Row: the position that predicts the word, or "
-    "the one that has just read it."
+    "the one that has just read it. Names count layers from 0."
 )
 BEST_NOTE = (
     "The layer and row with the lowest alignment error rate (AER) of all runs of a system, chosen "
     "on these gold alignments, so that the rate is somewhat too low; the last column counts the "
-    "candidates. Row: the position that predicts the word, or the one that has just read it."
+    "candidates. Row: the position that predicts the word, or the one that has just read it. Names "
+    "count layers from 0: decoder.0.cross is of the first."
 )
 
 

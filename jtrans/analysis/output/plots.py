@@ -10,6 +10,7 @@ from jtrans.analysis.figures.results import NO_DATA, Figure, Series
 from jtrans.analysis.output.fonts import drawing_style, fonts_for
 from jtrans.analysis.output.labels import fitted_names, text_width
 from jtrans.analysis.output.scales import (
+    COLOURS,
     apart,
     colour,
     empty_runs,
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 FORMATS = ("svg", "png", "pdf")
 # without the time of drawing: the same numbers give the same bytes
 METADATA: Any = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-# not as many as colours, or the eighth system would look like the first
-MARKERS = ["o", "s", "^", "D", "v", "P"]
+# those of the page; not as many as colours, or the eighth system would look like the first
+MARKERS = ["o", "s", "^", "D"]
 INK, GREY = "#222222", "#707070"
 PLAIN: Any = {
     "font.size": 9.0,
@@ -53,8 +54,9 @@ MANY_BINS = 6  # the labels of more bins are smaller
 MOST_LABELS = 18  # bins with a label: enough for all parts of speech
 NAME_WIDTH, ROOM = 130.0, 240.0  # points: width of a system's name, of the axis beside names
 MORE = 1.2  # inches, additional height for turned labels
-SHIFT = 0.08  # from one system to the next, as a share of a bin's width
-LABEL_GAP = 0.075  # least distance of two labels, as a share of the axis
+# from one system to the next, and of all systems together, as shares of a bin's width
+SHIFT, MOST_SHIFT = 0.08, 0.7
+LABEL_GAP = 0.075  # least distance of two labels, as a share of an axis of the usual height
 
 
 def draw(figure: Figure, stem: Path) -> list[Path]:
@@ -64,7 +66,8 @@ def draw(figure: Figure, stem: Path) -> list[Path]:
 
     names = [series.system for series in figure.series]
     with drawing_style(STYLE, fonts_for([*names, *figure.bins])[0]):
-        canvas = Canvas(figsize=(WIDTH, HEIGHT + MORE * _are_wide(figure)), layout="constrained")
+        height = HEIGHT * _growth(figure) + MORE * _are_wide(figure)
+        canvas = Canvas(figsize=(WIDTH, height), layout="constrained")
         FigureCanvasAgg(canvas)
         axes = canvas.add_subplot()
         marks = ticks(*extremes(figure))
@@ -100,8 +103,9 @@ def save(canvas: Any, stem: Path, *, dots: int) -> list[Path]:
 
 def _lines(axes: Axes, figure: Figure) -> None:
     count = len(figure.series)
+    step = min(SHIFT, MOST_SHIFT / count)
     for number, series in enumerate(figure.series):
-        shift = SHIFT * (number - (count - 1) / 2)  # intervals side by side, not overlapping
+        shift = step * (number - (count - 1) / 2)  # intervals side by side, not overlapping
         _line(axes, figure, series, shift)
     axes.set_xlim(-0.4, len(figure.bins) - 0.6)
     is_wide = _are_wide(figure)
@@ -119,6 +123,11 @@ def _lines(axes: Axes, figure: Figure) -> None:
             style: Any = {"ha": "center", "color": GREY, "fontsize": 8, "transform": x_data}
             axes.text((first + last) / 2, 0.02, NO_DATA, **style)
     _end_labels(axes, figure)
+
+
+def _growth(figure: Figure) -> float:
+    """Return how many times the usual height the names at the ends of lines need."""
+    return 1.0 if figure.kind == "bars" else max(1.0, LABEL_GAP * len(figure.series))
 
 
 def _names(figure: Figure) -> list[str]:
@@ -154,6 +163,8 @@ def _line(axes: Axes, figure: Figure, series: Series, shift: float) -> None:
 
 def _end_labels(axes: Axes, figure: Figure) -> None:
     """Write each system's name at the end of its line, moved apart where two would overlap."""
+    from matplotlib.transforms import offset_copy
+
     low, high = axes.get_ylim()
     ends = []
     right = axes.get_xlim()[1]  # outside the axes, even if the last bin is empty
@@ -161,12 +172,19 @@ def _end_labels(axes: Axes, figure: Figure) -> None:
         known = [place for place, value in enumerate(series.values) if value is not None]
         ends.append((series.values[known[-1]] or 0.0 if known else low, name, series.index))
     ends.sort(key=lambda end: end[0])
-    heights = apart([height for height, *_ in ends], LABEL_GAP * (high - low), low, high)
+    gap = LABEL_GAP / _growth(figure) * (high - low)
+    heights = apart([height for height, *_ in ends], gap, low, high)
+    has_marks = len(ends) > len(COLOURS)  # which alone tell systems of one colour apart
+    canvas = axes.get_figure(root=True)
     for place, (_, name, index) in zip(heights, ends, strict=True):
+        if has_marks:
+            beside = offset_copy(axes.transData, canvas, x=8.0, units="points")
+            style: Any = {"marker": MARKERS[index % len(MARKERS)], "markersize": 4.5}
+            axes.plot(right, place, color=colour(index), transform=beside, clip_on=False, **style)
         axes.annotate(
             name,
             (right, place),
-            (4, 0),
+            (16 if has_marks else 4, 0),
             textcoords="offset points",
             color=text_colour(index),
             va="center",

@@ -113,7 +113,7 @@ def explored_sentences(study: Study, lines: Sequence[int]) -> list[ExploredSente
         if not any(pair.maps for pair in pairs):
             continue
         size += sum(math.prod(item.shape) for pair in pairs for item in pair.maps)
-        if size > MOST_BYTES:
+        if result and size > MOST_BYTES:
             break
         texts = (study.source_lines[line], study.reference_lines[line])
         result.append(ExploredSentence(line, *texts, pairs))

@@ -68,6 +68,18 @@ def test_names_at_the_ends_of_lines_do_not_lie_on_the_axes(tmp_path: Path, syste
     assert min(map(float, names)) > float(area[2]) > float(area[1])
 
 
+def test_many_systems_stay_in_their_bins_and_have_names_apart(tmp_path: Path) -> None:
+    series = [replace(FIGURE.series[0], system=f"number {i}", index=i) for i in range(20)]
+    text = draw(replace(FIGURE, series=series), tmp_path / "a")[0].read_text(encoding="utf-8")
+    area = re.search(r'<g id="patch_2">\s*<path d="M ([\d.]+) ', text)
+    assert area is not None
+    assert min(map(float, re.findall(r'<use [^>]*x="([\d.]+)"', text))) >= float(area[1])
+    names = re.findall(r"<!-- number \d+ -->\s*<g [^>]*translate\([\d.]+ ([\d.]+)\)", text)
+    heights = sorted(map(float, names))
+    assert len(heights) == 20
+    assert min(b - a for a, b in itertools.pairwise(heights)) > 9.0  # points
+
+
 def test_the_same_figure_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a", "b"):
         draw(FIGURE, tmp_path / name)
