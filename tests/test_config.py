@@ -169,6 +169,13 @@ def test_set_without_key_and_value_is_refused(override: str) -> None:
     assert "KEY=VALUE" in error.message
 
 
+def test_a_section_given_as_a_whole_changes_only_what_it_names() -> None:
+    recipe = load_recipe("demo/reformer-fast")
+    changed = load_recipe("demo/reformer-fast", {"training": {"max_updates": 3}})
+    assert changed.training == recipe.training.model_copy(update={"max_updates": 3})
+    assert changed.model == recipe.model
+
+
 @pytest.mark.parametrize("override", ["seed=2", "training=3", "training.seed.x=1", "training..x=1"])
 def test_set_to_a_place_that_does_not_exist_is_one_config_error(override: str) -> None:
     error_of(DEMO, override)

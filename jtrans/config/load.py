@@ -318,14 +318,24 @@ def set_values(
 ) -> list[str]:
     """Set dotted keys in place (old names included), and return their current names.
 
+    Of a section that is given as a whole only the settings that are named change.
+
     Raises:
         ConfigError: a key is set under both its names.
     """
+    settings = [each for key, value in settings for each in _entries(key, value)]
     keys = {key for key, _ in settings}
     for old, new in RENAMED.items():
         if {old, new} <= keys:
             raise _named_twice(old, new, where)
     return [_set_value(values, key, value) for key, value in settings]
+
+
+def _entries(key: str, value: Any) -> list[tuple[str, Any]]:
+    """Return the settings of a section, each by its key; those of another system stay together."""
+    if "." in key or not isinstance(value, dict) or "system" in value:
+        return [(key, value)]
+    return [(f"{key}.{name}", inner) for name, inner in value.items()]
 
 
 def _set_value(values: dict[str, Any], key: str, value: Any) -> str:
