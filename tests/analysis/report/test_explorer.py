@@ -97,6 +97,13 @@ def test_a_translation_that_loops_has_no_grid(
     assert explorer.explored_sentences(study, LINES) == []
 
 
+def test_a_sentence_is_shown_however_large_its_grids_are(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explorer, "MOST_BYTES", 1)
+    assert len(explorer.explored_sentences(study, LINES)) == 1
+
+
 def test_long_text_is_cut_and_keeps_its_direction() -> None:
     sentence = explorer.ExploredSentence(4, "قال " * 2000, "x" * 10_000, [])
     shown = sentence.to_json()
