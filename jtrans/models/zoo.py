@@ -23,8 +23,6 @@ from jtrans.config import SystemConfig
 from jtrans.errors import CheckpointError, ConfigError, InternalError, name_hint
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from jtrans.models.base import TranslationModel
 
 ENTRY_POINTS = "jtrans.systems"
@@ -101,21 +99,23 @@ class InstalledSystem:
             raise self._refusal(f"{self.point.value} lacks {', '.join(missing)}")
         return model
 
-    def check_registered(self, model: TranslationModel) -> None:
-        """Check that weights in lists are parameters: others are neither trained nor saved.
+    def check_built(self, model: TranslationModel, target_vocabulary: int) -> None:
+        """Check what would pass unnoticed in training, see `jtrans.models.contract`.
 
         Raises:
-            ConfigError: some are not.
+            ConfigError: weights would not be trained, or two short sentences fail or give other
+                shapes.
         """
-        known = {id(weight) for weight in model.parameters()}
-        for place, module in model.named_modules():
-            for name, value in vars(module).items():
-                if any(id(weight) not in known for weight in _weights_in(value)):
-                    raise self._refusal(
-                        f"the weights in {place}{'.' if place else ''}{name} are no parameters of "
-                        "the model, so that they would be neither trained nor saved: use "
-                        "nn.ModuleList, nn.ModuleDict or nn.ParameterList"
-                    )
+        from jtrans.models.contract import fault_of
+
+        try:
+            fault = fault_of(model, target_vocabulary)
+        except Exception as error:  # code of others may fail in any way
+            place = self.place_of(error)
+            failure = f"{type(error).__name__}: {error}" + (f" ({place})" if place else "")
+            raise self._refusal(f"a new model fails on two short sentences: {failure}") from error
+        if fault:
+            raise self._refusal(fault)
 
     def config_class(self) -> type[SystemConfig]:
         """Return the configuration class, see `model_class`."""
@@ -139,19 +139,6 @@ class InstalledSystem:
             hint="fix or uninstall that distribution; see docs/adding-a-system.md",
             kind="config.broken-system",
         )
-
-
-def _weights_in(value: object) -> list[nn.Parameter]:
-    """Return the weights of the modules and parameters in a list, tuple or dictionary."""
-    from torch import nn
-
-    if isinstance(value, dict):
-        return _weights_in(list(value.values()))
-    if not isinstance(value, (list, tuple)):
-        return []
-    weights = [each for each in value if isinstance(each, nn.Parameter)]
-    modules = [each for each in value if isinstance(each, nn.Module)]
-    return weights + [weight for module in modules for weight in module.parameters()]
 
 
 _CONFIGS = "jtrans.models.systems"
@@ -294,14 +281,14 @@ def build_model(
     """Build a freshly initialised model for V_s source and V_t target tokens.
 
     Raises:
-        ConfigError: `tie = "all"` with different vocabularies, or an installed system has weights
-            that torch does not know of.
+        ConfigError: `tie = "all"` with different vocabularies, or an installed system breaks
+            the contract.
     """
     system = system_configs().entry(config.system)
     model_class: Any = system.model_class()
     model: TranslationModel = model_class(config, source_vocabulary, target_vocabulary)
     if isinstance(system, InstalledSystem):
-        system.check_registered(model)
+        system.check_built(model, target_vocabulary)
     return model
 
 

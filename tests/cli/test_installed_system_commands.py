@@ -114,17 +114,20 @@ def test_a_name_that_is_taken_is_refused_where_it_is_used(
     assert "transformer: jtrans, my-systems 1.0" in refused.err
 
 
-TUPLE_STEP = documented_system().replace("return hidden[:, 0]", "return hidden[:, 0], state")
+CALL = "return self.output(hidden)"
+FAILING = documented_system().replace(
+    CALL, "return self.output([hidden] if self.training else hidden)"
+)
 
 
 def test_a_failure_beside_an_installed_system_names_it_and_its_line(
     jtrans: Jtrans, bring_system: BringSystem, corpus: PreparedCorpus, tmp_path: Path
 ) -> None:
-    bring_system(TUPLE_STEP)
+    bring_system(FAILING)
     (tmp_path / "mine.toml").write_text(RECIPE, encoding="utf-8")
     failed = jtrans("train", "mine.toml", "--data", corpus.folder, "--run", "one")
     assert failed.code == 1
-    line = TUPLE_STEP[: TUPLE_STEP.index("return self.output(hidden)")].count("\n") + 1
+    line = FAILING[: FAILING.index("return self.output(")].count("\n") + 1
     assert "TypeError: linear()" in failed.err and f"my_systems.py:{line})" in failed.err
     assert "hint: the fault may be in mine of my-systems 1.0: docs/adding" in failed.err
 

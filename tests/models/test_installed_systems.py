@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from plugins.command_line import ROOT
 from plugins.installed_systems import MINE, BringSystem, documented_system, install
 
@@ -84,6 +86,48 @@ def test_weights_that_torch_does_not_know_of_are_refused(
     config = system_configs()["mine"](system="mine", width=8)
     with pytest.raises(ConfigError, match=r"the weights in output are no parameters of the model"):
         build_model(config, 20, 20)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "fault"),
+    [
+        (
+            "[0]\n\n    def begin",
+            "[0][:, -1:]\n\n    def begin",
+            r"decode .* \[B, T, E\], here \[2, 3",
+        ),
+        ("return self.output(hidden)", "return hidden", r"project .* \[2, 3, 20\].* \[2, 3, 8\]"),
+        ("return hidden[:, 0]", "return hidden", r"step must return \[N, E\], here \[4, 8\]"),
+        ("return hidden[:, 0]", "return None", r"step must .* and returned NoneType"),
+        ("def select(", "def choose(", r"fails on two .* AttributeError: .* no attribute 'select'"),
+        (
+            "weights @ memory.states]",
+            "weights]",
+            r"fails on .* RuntimeError: .*my_systems\.py:\d+\)",
+        ),
+    ],
+)
+def test_results_of_other_shapes_are_refused(
+    right: str, wrong: str, fault: str, bring_system: BringSystem
+) -> None:
+    assert documented_system().count(right) == 1
+    bring_system(documented_system().replace(right, wrong))
+    config = system_configs()["mine"](system="mine", width=8)
+    with pytest.raises(ConfigError, match=fault):
+        build_model(config, 20, 20)
+
+
+def test_trying_a_new_model_draws_no_random_numbers(bring_system: BringSystem) -> None:
+    bring_system()
+    model_class: Any = system_configs().entry("mine").model_class()
+    config = model_class.Config(width=8, dropout=0.5)
+    torch.manual_seed(0)
+    model = build_model(config, 20, 20)
+    drawn = torch.rand(2)
+    torch.manual_seed(0)
+    model_class(config, 20, 20)
+    assert torch.equal(torch.rand(2), drawn)
+    assert model.training and torch.is_grad_enabled()
 
 
 def test_a_system_may_list_its_parts_again(bring_system: BringSystem) -> None:

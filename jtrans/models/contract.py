@@ -1,0 +1,92 @@
+"""What a system of another distribution is checked for before it is used.
+
+The contract tests check far more; these two mistakes would pass unnoticed in training: weights
+that nobody trains, and results of other shapes, which broadcast.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from jtrans.models.base import TranslationModel
+
+B, S, T, BEAM = 2, 5, 3, 2  # the sizes of what is tried: all sizes of a result are different
+
+
+def fault_of(model: TranslationModel, vocabulary: int) -> str | None:
+    """Return what is wrong with a model that has just been built, None if nothing is.
+
+    Args:
+        model: on a CPU; its random numbers and its mode are left as they are.
+        vocabulary: V, target tokens.
+    """
+    if fault := _weights_outside(model):
+        return fault
+    if model.device.type != "cpu":  # weights without values
+        return None
+    was_training = model.training
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        fault = _wrong_shape(model.eval(), vocabulary)
+    model.train(was_training)
+    return fault
+
+
+def _weights_outside(model: TranslationModel) -> str | None:
+    """Return which weights in lists are no parameters of the model: torch does not see them."""
+    known = {id(weight) for weight in model.parameters()}
+    for place, module in model.named_modules():
+        for name, value in vars(module).items():
+            if any(id(weight) not in known for weight in _weights_in(value)):
+                return (
+                    f"the weights in {place}{'.' if place else ''}{name} are no parameters of "
+                    "the model, so that they would be neither trained nor saved: use "
+                    "nn.ModuleList, nn.ModuleDict or nn.ParameterList"
+                )
+    return None
+
+
+def _weights_in(value: object) -> list[nn.Parameter]:
+    """Return the weights of the modules and parameters in a list, tuple or dictionary."""
+    if isinstance(value, dict):
+        return _weights_in(list(value.values()))
+    if not isinstance(value, (list, tuple)):
+        return []
+    weights = [each for each in value if isinstance(each, nn.Parameter)]
+    modules = [each for each in value if isinstance(each, nn.Module)]
+    return weights + [weight for module in modules for weight in module.parameters()]
+
+
+def _wrong_shape(model: TranslationModel, vocabulary: int) -> str | None:
+    """Run two short sentences through the model, and return which result has another shape."""
+    source = torch.ones(B, S, dtype=torch.int64)
+    source[1, S - 2 :] = 0
+    token = torch.ones(B * BEAM, dtype=torch.int64)
+    memory = model.encode(source, source != 0)
+    hidden = model.decode(torch.ones(B, T, dtype=torch.int64), memory)
+    if fault := _fault_of_result("decode", hidden, "[B, T, E]", (B, T, None)):
+        return fault
+    logits = model.project(hidden)
+    if fault := _fault_of_result("project", logits, "[B, T, V]", (B, T, vocabulary)):
+        return fault
+    state = model.begin(memory, BEAM)
+    E = hidden.shape[-1]
+    if fault := _fault_of_result("step", model.step(token, state), "[N, E]", (B * BEAM, E)):
+        return fault
+    state = state.select(torch.tensor([[0], [BEAM]]))  # one hypothesis of each sentence
+    return _fault_of_result("step", model.step(token[:B], state), "[N, E]", (B, E))
+
+
+def _fault_of_result(
+    name: str, result: object, form: str, sizes: tuple[int | None, ...]
+) -> str | None:
+    """Return what is wrong with a method's result, None if its sizes are these (None: any)."""
+    returned = type(result).__name__
+    if isinstance(result, Tensor):
+        if result.dim() == len(sizes) and all(
+            size in (None, real) for size, real in zip(sizes, result.shape, strict=True)
+        ):
+            return None
+        returned = f"a tensor of {list(result.shape)}"
+    wanted = ", ".join("E" if size is None else str(size) for size in sizes)
+    return f"{name} must return {form}, here [{wanted}], and returned {returned}"
