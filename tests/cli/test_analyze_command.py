@@ -81,6 +81,7 @@ def test_int8_is_refused_before_any_work(
     assert result.code == 2 and "int8" in result.err and not loaded_runs
 
 
+@pytest.mark.thorough
 def test_attention_is_compared_on_the_same_sentences(
     jtrans: Jtrans, runs: list[Path], corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
 ) -> None:

@@ -365,6 +365,7 @@ def test_words_that_jieba_cannot_find_are_named_with_their_lines(
     assert named in err and "line 1" not in err and "line 5" not in err
 
 
+@pytest.mark.thorough
 def test_words_of_a_dictionary_stay_whole(jtrans: Jtrans, tmp_path: Path) -> None:
     lines = ["小明在清湖公园散步", "清湖公园很大", "公园里有湖"]
     for name in ("train", "valid"):

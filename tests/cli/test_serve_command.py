@@ -51,7 +51,8 @@ def url(translator: Translator, run: Run) -> Iterator[str]:
     """The address of a server in this process."""
     requests = RequestQueue()
     with TranslationServer("127.0.0.1", 0, requests, describe([run])) as server:
-        for work in (server.serve_forever, lambda: requests.answer(translator)):
+        answering = (lambda: server.serve_forever(0.01), lambda: requests.answer(translator))
+        for work in answering:  # the server looks for its end every 10 ms
             threading.Thread(target=work, daemon=True).start()
         yield server.url
         server.shutdown()

@@ -37,7 +37,7 @@ def attempt(paths: list[Path], texts: list[str], until: int) -> int:
     stops=st.lists(st.integers(0, 8), max_size=6),
     torn=st.binary(max_size=7),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_attempts_together_write_what_one_would(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], stops: list[int], torn: bytes
 ) -> None:

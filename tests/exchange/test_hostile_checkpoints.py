@@ -259,7 +259,7 @@ def mutate(original: Any, kind: str, name: str, value: Any) -> None:
     changes=st.lists(mutations(), min_size=1, max_size=3),
     is_zip=st.booleans(),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 def test_a_changed_checkpoint_is_imported_or_refused_in_one_sentence(
     make_original: Callable[..., Any],
     tmp_path_factory: pytest.TempPathFactory,

@@ -88,6 +88,7 @@ def done(task: Any) -> interleave.Round:
     return interleave.Round(dict(task.work(0)), 2.0, dict(task.measure()), 100.0)
 
 
+@pytest.mark.thorough
 def test_decoding_of_joint_models_counts_sentences_and_compares_within_rounds(
     corpus: PreparedCorpus,
 ) -> None:

@@ -106,6 +106,7 @@ def test_a_run_continues_in_another_number_of_processes(
     assert difference(alone, tmp_path / "mixed") < 1e-6
 
 
+@pytest.mark.thorough
 def test_a_resumed_group_draws_the_same_dropout(
     make_config: Any, corpus: PreparedCorpus, tmp_path: Path
 ) -> None:
@@ -268,6 +269,7 @@ def test_the_death_of_a_rank_is_named_and_costs_no_whole_update(
     assert have_the_same_bytes(tmp_path / "run", tmp_path / "whole")
 
 
+@pytest.mark.thorough
 def test_a_stuck_rank_says_where_it_is_and_ends_all(
     make_config: Any,
     corpus: PreparedCorpus,

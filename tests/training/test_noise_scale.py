@@ -66,6 +66,7 @@ def logged(run: Path) -> list[float | None]:
     return [each.get("noise_scale") for each in Run(run).events() if each["event"] == "train"]
 
 
+@pytest.mark.thorough
 def test_a_resumed_run_logs_the_same_noise_scale(
     corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

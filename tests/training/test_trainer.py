@@ -337,6 +337,7 @@ def test_a_resume_point_is_saved_now_and_then_and_removed_when_old(
     assert train(make_config(), data=corpus.folder, run=run).update == 12
 
 
+@pytest.mark.thorough
 def test_divergence_is_reported_with_its_update(
     corpus: PreparedCorpus, make_config: Any, tmp_path: Path
 ) -> None:

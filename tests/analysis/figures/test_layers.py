@@ -68,6 +68,7 @@ def test_the_summary_names_the_strongest_layer_of_each_input() -> None:
     assert row[5] == row[7]
 
 
+@pytest.mark.thorough
 def test_several_runs_have_files_of_their_own(tmp_path: Path) -> None:
     items = layer_tables([("a/b", dlcl(2)), ("a-b", dlcl(2))])
     files = write_results(items, tmp_path)

@@ -89,6 +89,7 @@ def test_nothing_is_fetched_from_anywhere(study: Study) -> None:
     assert "@import" not in html
 
 
+@pytest.mark.thorough
 def test_every_item_is_a_file_too(study: Study, tmp_path: Path) -> None:
     _, data = write_report(study, tmp_path, Silent())
     for section in data.sections:

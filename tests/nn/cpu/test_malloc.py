@@ -12,6 +12,7 @@ from jtrans.nn.memory import process_memory
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's malloc")
+@pytest.mark.thorough
 def test_holes_between_tensors_are_given_back_once_a_minute(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -56,6 +56,7 @@ def german() -> list[GrammarPair]:
     return [pair for split in _made("de-en").values() for pair in split]
 
 
+@pytest.mark.thorough
 def test_splits_have_their_sizes(corpus: Splits) -> None:
     assert {name: len(split) for name, split in corpus.items()} == {
         "train": 20_000,
