@@ -7,6 +7,7 @@ import datetime
 import json
 import logging
 import os
+import re
 import shlex
 import socket
 import sys
@@ -88,6 +89,29 @@ def exclusive(
                 with contextlib.suppress(OSError):  # Windows cannot delete it while it is locked
                     path.unlink()
             lock.release()
+
+
+def check_names_are_free(owner_file: Path) -> None:
+    """Check that the files of a lock beside a user's files would take the place of none.
+
+    Raises:
+        JtransError: there is a file of the same name that no lock has left behind.
+    """
+    # where a file system has no locks, filelock writes the process into the locked file
+    for path, start in (
+        (owner_file, rb'\{("host": .*)?|\0+'),
+        (owner_file.with_suffix(""), rb"\d+"),
+    ):
+        try:
+            content = path.read_bytes()[:1000]
+        except OSError:
+            continue
+        if content and not re.match(rb"\A(" + start + rb")\s*$", content, re.MULTILINE):
+            raise JtransError(
+                f"{path} is in the way: a lock of that name is needed, and this file is none",
+                hint="move it away, or choose another output",
+                kind="disk.busy",
+            )
 
 
 def _acquire(

@@ -240,6 +240,8 @@ def test_results_are_shown_by_their_folder(model: jtrans.LoadedRun, corpus: Prep
 def test_what_cannot_be_used_is_refused(model: jtrans.LoadedRun, corpus: PreparedCorpus) -> None:
     with pytest.raises(ConfigError, match="unknown metric"):
         model.score(["hund"], ["dog"], metrics=["blue"])
+    with pytest.raises(ConfigError, match="no metric to score with"):
+        model.score(["hund"], ["dog"], metrics=[])
     with pytest.raises(ConfigError, match="unknown precision: fp16"):
         jtrans.load(model.run, precision="fp16")
     with pytest.raises(CorpusError):

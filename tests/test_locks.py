@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from jtrans.errors import JtransError
-from jtrans.locks import exclusive
+from jtrans.locks import check_names_are_free, exclusive
 
 
 def busy(owner: str) -> JtransError:
@@ -86,6 +86,27 @@ def test_the_owner_of_a_lock_is_named_with_its_command_and_start(tmp_path: Path)
             pass
         assert f"since {datetime.date.today()}" in caught.value.message
         assert Path(sys.argv[0]).name in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["lock", "lock.json"])
+@pytest.mark.parametrize("content", ["mine", '{"packages": []}', "[1, 2]"])
+def test_a_file_of_the_user_is_no_lock(name: str, content: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(JtransError, match="is in the way") as caught:
+        check_names_are_free(tmp_path / "lock.json")
+    assert caught.value.exit_code == 2 and name in caught.value.message
+    assert (tmp_path / name).read_text(encoding="utf-8") == content
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("stale", [OTHER_HOST, "", "{", "\0\0\0", '{"host": "a", "pi'])
+def test_what_a_lost_holder_left_is_taken(stale: str, tmp_path: Path) -> None:
+    (tmp_path / "lock.json").write_text(stale, encoding="utf-8")
+    (tmp_path / "lock").touch()
+    check_names_are_free(tmp_path / "lock.json")
+    with exclusive(tmp_path / "lock.json", busy):
+        check_names_are_free(tmp_path / "lock.json")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.sample(1)

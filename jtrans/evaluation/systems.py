@@ -139,7 +139,14 @@ def check_metrics(names: Sequence[str]) -> list[str]:
     Raises:
         ConfigError: an unknown metric, or none.
     """
-    for name in names or [""]:
+    if not names:
+        raise ConfigError(
+            "no metric to score with",
+            where="--metric",
+            hint=f"metrics: {', '.join(TITLES)}",
+            kind="config.unknown-metric",
+        )
+    for name in names:
         if name not in TITLES:
             raise ConfigError(
                 f"unknown metric {name!r}",

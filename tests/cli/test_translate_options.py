@@ -407,6 +407,16 @@ def test_an_output_that_another_process_writes_is_refused(
     assert left == {"out", "a"}
 
 
+def test_a_file_of_the_user_by_the_name_of_the_lock_stays(
+    jtrans: Jtrans, make_run: MakeRun, source: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "out.lock.json").write_text('{"packages": []}', encoding="utf-8")
+    refused = jtrans("translate", make_run(), "-i", source, "-o", tmp_path / "out")
+    assert refused.code == 2 and "out.lock.json is in the way" in refused.err
+    assert (tmp_path / "out.lock.json").read_text(encoding="utf-8") == '{"packages": []}'
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("number", [errno.EACCES, errno.ENOSPC])
 @pytest.mark.parametrize("failing", ["out.lock", "out.lock.json", "out.part", ".out.part.json"])
 def test_errors_name_the_file_that_the_user_gave(

@@ -60,8 +60,7 @@ class StudyOptions:
     split: str = split_option()
     data: Path | None = data_option()
     hyp: list[Path] | None = option(
-        "Other translations of the split (or of --ref, where it exists), or JSON lines of jtrans "
-        "translate; may repeat.",
+        "Translations by other tools, or JSON lines of jtrans translate; may repeat.",
         "FILE",
     )
     as_is: bool = flag("--as-is", "Take BPE pieces and escaped characters of files as they are.")

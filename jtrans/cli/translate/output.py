@@ -11,7 +11,7 @@ from typing import TextIO
 
 from jtrans.errors import JtransError
 from jtrans.files import disk_errors, whole_file
-from jtrans.locks import exclusive
+from jtrans.locks import check_names_are_free, exclusive
 
 MOST_LINKS = 40  # in a row, as on Linux
 STREAMS = (Path("/dev"), Path("/dev/fd"))  # whose links lead to streams; in /dev/shm are files
@@ -40,12 +40,13 @@ def locked(files: Mapping[str, Path]) -> Iterator[None]:
         files: by the options that name them.
 
     Raises:
-        JtransError: another process writes one of them.
+        JtransError: another process writes one of them, or there is no place for its lock.
     """
     with contextlib.ExitStack() as stack:
         # in the same order everywhere: of two commands for the same files, one gets them all
         for option, path in sorted(files.items(), key=lambda item: item[1].resolve()):
             lock = path.with_name(f"{path.name}.lock.json")
+            check_names_are_free(lock)
             with disk_errors(path):  # errors name it and not its lock
                 stack.enter_context(exclusive(lock, functools.partial(_busy, option, path)))
         yield
