@@ -62,6 +62,7 @@ def run_values(run: Run) -> dict[str, Any]:
         "state": _state(run, events),
         "fault": end.get("fault"),
         "reason": end.get("reason"),
+        "damaged_log_lines": run.damaged_lines(),
         "starts": [{"update": each.get("update"), "time": each.get("time")} for each in starts],
         "restarts": max(0, len(starts) - 1),
         "batch_tokens": config.training.batch_tokens,
@@ -126,6 +127,8 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
         ["trained", trained],
         ["state", f"{values['state']}{f': {ended}' if ended else ''}"],
     ]
+    if damaged := values["damaged_log_lines"]:
+        rows.append(["log", f"{how_many(damaged, 'damaged line')} left out here"])
     if best:
         metric = values["best_metric"].replace("-", " ")
         value = f"{best['value']:.3f}" if isinstance(best["value"], int | float) else "unknown"

@@ -38,14 +38,23 @@ class EventLog:
 
     def events(self) -> list[dict[str, Any]]:
         """Return the logged events, skipping a line truncated by a crash."""
+        return [event for event in self._events_by_line() if event is not None]
+
+    def damaged_lines(self) -> int:
+        """Return how many lines of the log cannot be read; a crash may leave one."""
+        return sum(event is None for event in self._events_by_line())
+
+    def _events_by_line(self) -> list[dict[str, Any] | None]:
+        """Return the event of every line, None where it cannot be read."""
         path = self.folder / "log.jsonl"
-        if not path.exists():
-            return []
-        events = []
-        for line in path.read_bytes().split(b"\n"):
+        events: list[dict[str, Any] | None] = []
+        lines = path.read_bytes().split(b"\n") if path.exists() else []
+        for line in filter(None, lines):
+            event = None
             with contextlib.suppress(ValueError, RecursionError):
-                events.append(json.loads(line))
-        return [event for event in events if isinstance(event, dict)]
+                event = json.loads(line)
+            events.append(event if isinstance(event, dict) else None)
+        return events
 
     def cut_log(self, count: int) -> int:
         """Keep the first `count` events, and return how many are left.

@@ -98,6 +98,20 @@ def test_checkpoints_that_are_being_written_are_not_listed(run: Run, jtrans: Jtr
     assert line.endswith(", middle") and ".tmp" not in line
 
 
+def test_a_damaged_log_is_no_empty_one(run: Run, jtrans: Jtrans) -> None:
+    assert not any(each.startswith("log ") for each in jtrans("info", run.folder).out.splitlines())
+    (run.folder / "log.jsonl").write_bytes(b"\x91\xff\n[3]\n\n{")
+    result = jtrans("info", run.folder)
+    (line,) = (each for each in result.out.splitlines() if each.startswith("log "))
+    assert result.code == 0 and line.endswith("3 damaged lines left out here")
+
+
+def test_a_number_of_any_length_is_refused_by_its_meaning(run: Run, jtrans: Jtrans) -> None:
+    result = jtrans("average", run.folder, "--steps", "9" * 5000)
+    assert result.code == 2
+    assert result.err.startswith("error: file name too long") and "hint:" in result.err
+
+
 def test_all_sentences_that_are_left_out_are_counted(run: Run, jtrans: Jtrans) -> None:
     shown = {"sentences": list(range(100)), "named": 250}  # an event shows at most a hundred
     for update, is_left_out in ((3, True), (5, False)):

@@ -140,7 +140,10 @@ def check_name(name: str) -> None:
     is_plain = re.fullmatch(r"[A-Za-z][\w.-]*", name) is not None
     if not is_plain or name in ("best", "last", WINDOW) or name.startswith("step-"):
         raise ConfigError(
-            f"an average cannot be named {name!r}", where="--name", hint="--name average"
+            f"an average cannot be named {name!r}",
+            where="--name",
+            hint="a letter, then letters, digits, _ . and -, and no name of training's own "
+            "checkpoints: --name average",
         )
 
 
