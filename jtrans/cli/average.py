@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from jtrans.cli import console
 from jtrans.cli.options import DEVICE, JSON, argument, option
 from jtrans.cli.tables import print_table
+from jtrans.config.digits import whole_number
 from jtrans.errors import usage_error
 
 if TYPE_CHECKING:
@@ -114,12 +115,13 @@ def _validated(
 def _parse(steps: str | None) -> list[int] | None:
     if steps is None:
         return None
-    parts = [part.strip() for part in steps.split(",")]
-    if not all(part.isdecimal() for part in parts):
+    numbers = [whole_number(part.strip()) for part in steps.split(",")]
+    updates = [number for number in numbers if number is not None]
+    if len(updates) < len(numbers):
         raise usage_error(
-            f"--steps needs update numbers, not {steps!r}", "for example --steps 1000,2000"
+            f"--steps needs update numbers, not {steps[:60]!r}",
+            "for example --steps 1000,2000",
         )
-    updates = [int(part) for part in parts]
     if len(set(updates)) < len(updates):
         distinct = ",".join(map(str, dict.fromkeys(updates)))
         raise usage_error(

@@ -46,7 +46,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("export", "Exchange"),
     "info": ("info", "About"),
 }
-MOST_DIGITS = 200_000  # of a number: more than a command line holds, so that Python refuses none
 
 
 # Some versions of Typer include a copy of click: get the class through a public one.
@@ -211,7 +210,6 @@ def _drop_output() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    sys.set_int_max_str_digits(MOST_DIGITS)
     _replace_closed_streams()
     console.outlive_readers()
     for stream, errors in (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from jtrans.cli import console
 from jtrans.cli.stop_signals import StopSignals
+from jtrans.config.digits import whole_number
 from jtrans.errors import ConfigError, JtransError, how_many, usage_error
 
 if TYPE_CHECKING:
@@ -49,9 +50,9 @@ def count_gpus(gpus: str, device: str | None, *, instead: str) -> int:
     if device not in (None, "auto", "cuda"):
         raise usage_error(f"--gpus {gpus} excludes --device {device}", "leave one of them out")
     available = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if gpus != "all" and not (gpus.isdecimal() and int(gpus) > 0):
+    count = available if gpus == "all" else whole_number(gpus)
+    if count is None or (gpus != "all" and count < 1):
         raise usage_error(f"--gpus must be a number or all, not {gpus}", "--gpus all", "--gpus")
-    count = available if gpus == "all" else int(gpus)
     if not 0 < count <= available:
         raise ConfigError(
             f"this machine has {how_many(available, 'GPU')}"

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from jtrans.config.digits import whole_number
 from jtrans.errors import CheckpointError
 from jtrans.files import path_hint
 from jtrans.text.vocabulary import SPECIALS, Vocabulary
@@ -51,14 +52,15 @@ def reorder_rows(rows: Tensor) -> Tensor:
 
 
 def _entry(line: str, where: str) -> tuple[str, int]:
-    symbol, _, count = line.rpartition(" ")
-    if not symbol or not (count.isascii() and count.isdigit()):
+    symbol, _, digits = line.rpartition(" ")
+    count = whole_number(digits)
+    if not symbol or count is None:
         raise _fault(
             f"not a line of a fairseq dictionary (`symbol count`): {line[:60]!r}",
             where,
             "use the dict.*.txt files written by fairseq's preprocess.py",
         )
-    return symbol, int(count)
+    return symbol, count
 
 
 def _fault(message: str, where: Path | str, hint: str | None = None) -> CheckpointError:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from jtrans.config.digits import whole_number
 from jtrans.errors import CheckpointError, JtransError, did_you_mean
 from jtrans.files import file_digest, read_json, whole_folder, write_json
 from jtrans.runs.checkpoint import SEAL, WEIGHTS, Checkpoint, first_undamaged, step_name
@@ -131,7 +132,8 @@ class CheckpointFolder:
                 "jtrans score takes a window",
                 kind="checkpoint.several",
             )
-        name = step_name(int(selector)) if selector.isdecimal() else selector
+        update = whole_number(selector)
+        name = selector if update is None else step_name(update)
         folder = self.checkpoints_folder / name
         is_name = folder.name == name and folder.parent == self.checkpoints_folder
         if is_name and (folder / WEIGHTS).is_file():

@@ -18,6 +18,7 @@ from jtrans.analysis.attention.explain import (
     LayerMap,
     Weights,
 )
+from jtrans.config.digits import whole_number
 from jtrans.errors import DecodingError
 
 SOURCE, PREDICTED, READ = "source token", "token predicted", "token read"
@@ -140,8 +141,9 @@ def _check_number(word: str, number: int | str | None, numbers: Sequence[int]) -
 
 def _position(option: str, token: str, labels: Sequence[str]) -> int:
     """Return the position of a token given by its number or its text."""
-    if token.isdecimal() and 1 <= int(token) <= len(labels):
-        return int(token) - 1
+    number = whole_number(token)
+    if number is not None and 1 <= number <= len(labels):
+        return number - 1
     plain = [label.removesuffix("@@") for label in labels]
     folded = [label.casefold() for label in plain]
     for wanted, candidates in (token, list(labels)), (token, plain), (token.casefold(), folded):

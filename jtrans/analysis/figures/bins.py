@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jtrans.config.digits import whole_number
 from jtrans.errors import ConfigError, name_hint
 
 BINS = 5  # as in the reference scripts
@@ -120,8 +121,8 @@ def parse_edges(text: str | None) -> tuple[int, ...] | None:
     """
     if text is None:
         return None
-    parts = [part.strip() for part in text.split(",")]
-    edges = tuple(int(part) for part in parts if part.isascii() and part.isdigit())
+    parts = [whole_number(part.strip()) for part in text.split(",")]
+    edges = tuple(part for part in parts if part is not None)
     is_rising = all(a < b for a, b in itertools.pairwise(edges))
     if len(edges) != len(parts) or not is_rising or not edges:
         raise ConfigError(

@@ -21,6 +21,7 @@ from jtrans.cli.options import (
     split_option,
 )
 from jtrans.cli.tables import print_table
+from jtrans.config.digits import whole_number
 from jtrans.errors import ConfigError, CorpusError, usage_error
 
 if TYPE_CHECKING:
@@ -190,13 +191,14 @@ def number_or_all(option: str, value: str | None) -> int | str | None:
     """
     if value is None or value == "all":
         return value
-    if not (value.isascii() and value.isdecimal() and int(value) > 0):
+    number = whole_number(value)
+    if not number:
         raise usage_error(
             f"{value!r} is neither a number from 1 nor all",
             f"{option} 1 or {option} all",
             where=option,
         )
-    return int(value)
+    return number
 
 
 def line_numbers(text: str, count: int, split: str) -> list[int]:
@@ -207,15 +209,15 @@ def line_numbers(text: str, count: int, split: str) -> list[int]:
     """
     result = []
     for part in text.split(","):
-        number = part.strip()
-        if not (number.isascii() and number.isdecimal()) or not 1 <= int(number) <= count:
+        number = whole_number(part.strip())
+        if number is None or not 1 <= number <= count:
             raise ConfigError(
-                f"{split} has no line {number!r}",
+                f"{split} has no line {part.strip()!r}",
                 where="--sentences",
                 hint=f"lines are counted from 1 to {count:,}: --sentences 1,{count}",
                 kind="analysis.line",
             )
-        result.append(int(number) - 1)
+        result.append(number - 1)
     return list(dict.fromkeys(result))
 
 
