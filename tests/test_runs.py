@@ -146,6 +146,7 @@ def test_a_configuration_cut_between_sections_is_refused(section: str, make_run:
 def test_a_run_is_named_by_its_folder_below_runs(make_run: Any, tmp_path: Path) -> None:
     assert make_run("captions/fast").name == "captions/fast"
     assert Run(tmp_path / "elsewhere" / "fast").name == "fast"
+    assert Run(tmp_path / "elsewhere" / "fast" / "seed-3").name == "fast/seed-3"
 
 
 def test_a_run_is_found_by_folder_and_by_name(make_run: Any) -> None:

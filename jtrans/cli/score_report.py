@@ -61,6 +61,8 @@ class ScoreReport:
     other_warnings: Sequence[str] = ()
     # whether a group has the checkpoints of one run's window, not several seeds
     is_window: bool = False
+    # whether no two runs differ only by their seed
+    is_of_single_runs: bool = True
 
     @property
     def warnings(self) -> list[str]:
@@ -146,7 +148,7 @@ class ScoreReport:
         if self._seed_groups:
             also = "" if self.is_window else "; of a mean, also over its seeds"
             yield f"± in the table: 95 % interval over sentences{also}"
-        if self.details and evaluation.paired and (self.is_window or not self._seed_groups):
+        if self.details and evaluation.paired and self.is_of_single_runs:
             yield "one run of each system: nothing is known of other seeds"
         if MULTI_BLEU in evaluation.metrics:
             number = f", {evaluation.references} references" if evaluation.references > 1 else ""
@@ -256,7 +258,7 @@ def report_on_runs(
     Raises:
         JtransError: no corpus, no such split, different texts or references, no checkpoint.
     """
-    from jtrans.analysis.study.load import open_members, open_searches, open_windows
+    from jtrans.analysis.study.load import open_members, open_searches, open_windows, seed_groups
     from jtrans.analysis.study.scores import score_runs, score_searches, score_windows
     from jtrans.runs import WINDOW
 
@@ -272,12 +274,28 @@ def report_on_runs(
         evaluation = score_all(members, metrics, lowercase, tokenizer)
     details = [_details(member) for member in members]
     warnings = _add_tag_scores(members, details)
+    one_of_each = list({member.run.folder: member for member in members}.values())
+    seeds = [[each.run.name for each in group] for group in seed_groups(one_of_each)]
+    is_of_single_runs = all(len(names) == 1 for names in seeds)
     language = members[0].run.pipeline.target.language
     target = TargetLanguage(language, "the runs' corpus", chosen=tokenizer)
     if searches:  # what is expected is of one search
-        return ScoreReport(evaluation, target, details, other_warnings=[*warnings, *_fitted(split)])
+        return ScoreReport(
+            *(evaluation, target, details),
+            other_warnings=[*warnings, *_fitted(split)],
+            is_of_single_runs=is_of_single_runs,
+        )
+    if is_window:
+        warnings += [
+            f"{', '.join(names)} differ only by their seed: windows of runs are compared, and "
+            "not of systems"
+            for names in seeds
+            if len(names) > 1
+        ]
     bands, unchecked = _bands(members, evaluation, lowercase, tokenizer, is_window=is_window)
-    return ScoreReport(evaluation, target, details, bands, unchecked, warnings, is_window)
+    return ScoreReport(
+        *(evaluation, target, details, bands, unchecked, warnings, is_window, is_of_single_runs)
+    )
 
 
 def _fitted(split: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -103,9 +104,15 @@ class Run(CheckpointFolder, EventLog):
 
     @property
     def name(self) -> str:
-        """The run's name: its folder below runs/, or the folder's own name."""
+        """The run's name: its folder below runs/, or else the folder's own name.
+
+        That of a seed (``NAME/seed-1``) says nothing without the folder of its system.
+        """
+        folder = self.folder.resolve()
         with contextlib.suppress(ValueError):
-            return self.folder.resolve().relative_to(RUNS.resolve()).as_posix()
+            return folder.relative_to(RUNS.resolve()).as_posix()
+        if re.fullmatch(r"seed-\d+", self.folder.name):
+            return f"{folder.parent.name}/{self.folder.name}"
         return self.folder.name
 
     @cached_property

@@ -814,6 +814,19 @@ def test_a_window_is_scored_checkpoint_by_checkpoint(
     assert "one run of each system: nothing is known of other seeds" in pair
 
 
+def test_windows_of_seeds_are_no_systems(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    seeds = [
+        _run_of(corpus, make_run, f"mine/seed-{seed}", config={"training": {"seed": seed}})
+        for seed in (1, 2)
+    ]
+    runs = [_with_window(run, 10, 20) for run in seeds]
+    result = jtrans("score", *runs, "--checkpoint", "window")
+    assert result.code == 0 and "mine/seed-1, mine/seed-2 differ only by their seed" in result.err
+    assert "one run of each system" not in result.out
+
+
 @pytest.mark.parametrize(
     ("window", "message"),
     [

@@ -487,6 +487,9 @@ def test_a_run_cannot_change_what_it_froze_or_started_from(
     trained(make_config, corpus, tmp_path / "new", **settings)
     error = refusal(make_config, corpus, tmp_path / "new", **(settings | change))
     assert error.kind == "config.fixed-key"
+    assert "None" not in error.message
+    had = "[encoder.*]" if "freeze" in change else f"[{{ run = {source} }}]"
+    assert error.message.endswith(f"is [] here, but the run has {had}")
 
 
 def test_an_estimate_counts_frozen_weights_and_checks_the_other_run(

@@ -81,8 +81,9 @@ for number, data in enumerate(sys.stdin.buffer, start=1):
         inputs = {"token": token, "position": np.array(len(output)), **state}
         log_probs, *values = step.run(None, inputs)
         state.update(zip(changing, values, strict=True))
+    text = f"{' '.join(output)} ".replace("@@ ", "").rstrip(" ")  # the last word may be unfinished
     try:
-        sys.stdout.buffer.write(f"{' '.join(output)}\n".replace("@@ ", "").encode())
+        sys.stdout.buffer.write(f"{text}\n".encode())
         sys.stdout.buffer.flush()
     except BrokenPipeError:  # the reader has quit (head)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

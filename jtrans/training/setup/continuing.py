@@ -194,6 +194,12 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
+    """Return a value as a recipe has it, without settings that are not set."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
+    if isinstance(value, dict):
+        parts = (f"{key} = {_shown(part)}" for key, part in value.items() if part is not None)
+        return f"{{ {', '.join(parts)} }}"
     return "not set" if value is None else str(value)
 
 

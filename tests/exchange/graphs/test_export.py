@@ -161,6 +161,27 @@ def test_the_example_needs_nothing_of_ours(
     assert given == Translator.load([run], choices).translate(LINES)
 
 
+def test_the_example_ends_an_unfinished_word_as_we_do(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pieces = Vocabulary.build(dict.fromkeys(["do@@", "ca@@", "ru@@"], 9))
+    target = TextSide("en", segmenter="whitespace", codes="#version: 0.2\nd o\n", vocabulary=pieces)
+    source = TextSide(
+        "de",
+        segmenter="whitespace",
+        vocabulary=Vocabulary.build(dict.fromkeys(" ".join(LINES).split(), 9)),
+    )
+    config = {"model": {"system": "convs2s", **TRACED["convs2s"]}}
+    run = Run.open(make_run("run", config=config, pipeline=TextPipeline(source, target)))
+    example = export_to_onnx(run, run.folder / "out").folder / "translate_onnx.py"
+    feed(monkeypatch, *LINES)
+    runpy.run_path(str(example), run_name="__main__")
+    choices = DecodingChoices(device="cpu", search={"beam": 1})
+    expected = Translator.load([run], choices).translate(LINES)
+    assert any(expected) and not any("@@" in line for line in expected)
+    assert capsys.readouterr().out.splitlines() == expected
+
+
 @pytest.mark.parametrize("limit", ["S+1", "1.2*S+1", "3"])
 def test_the_example_keeps_the_length_limit_of_the_run(
     limit: str,
