@@ -103,7 +103,8 @@ def check_names_are_free(owner_file: Path) -> None:
         (owner_file.with_suffix(""), rb"\d+"),
     ):
         try:
-            content = path.read_bytes()[:1000]
+            with path.open("rb") as handle:
+                content = handle.read(1000)
         except OSError:
             continue
         if content and not re.match(rb"\A(" + start + rb")\s*$", content, re.MULTILINE):

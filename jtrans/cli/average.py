@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from jtrans.cli import console
 from jtrans.cli.options import DEVICE, JSON, argument, option
 from jtrans.cli.tables import print_table
-from jtrans.config.digits import whole_number
+from jtrans.digits import whole_number
 from jtrans.errors import usage_error
 
 if TYPE_CHECKING:

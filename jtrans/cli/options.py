@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from jtrans.cli import completion
+from jtrans.digits import whole_number
 from jtrans.errors import JtransError, did_you_mean, name_hint, option_error, usage_error
 from jtrans.processors import MOST_WORKERS
 
@@ -302,17 +303,14 @@ def check_choice(name: str, value: str, valid: Sequence[str]) -> None:
         raise option_error(f"unknown value {value!r}", name_hint(value, valid), where=name)
 
 
-LONGEST_SEED = 30  # digits; int() refuses thousands of them with an error of its own
-
-
 def read_seeds(text: str) -> list[int]:
     """Return the numbers of `--seeds`.
 
     Raises:
         ConfigError: not all are numbers below 2^32, or some are the same.
     """
-    parts = [part.strip() for part in text.split(",")]
-    numbers = [int(part) for part in parts if part.isdecimal() and len(part) < LONGEST_SEED]
+    parts = [whole_number(part.strip()) for part in text.split(",")]
+    numbers = [part for part in parts if part is not None]
     if len(set(numbers)) < len(parts):
         raise _seeds_error(f"--seeds needs different numbers, not {text!r}")
     if max(numbers) >= 2**32:

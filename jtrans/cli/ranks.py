@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jtrans.cli import console
 from jtrans.cli.stop_signals import StopSignals
-from jtrans.config.digits import whole_number
+from jtrans.digits import whole_number
 from jtrans.errors import ConfigError, JtransError, how_many, usage_error
 
 if TYPE_CHECKING:

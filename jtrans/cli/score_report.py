@@ -61,14 +61,19 @@ class ScoreReport:
     other_warnings: Sequence[str] = ()
     # whether a group has the checkpoints of one run's window, not several seeds
     is_window: bool = False
-    # whether no two runs differ only by their seed
-    is_of_single_runs: bool = True
+    # names of runs that differ only by their seed, system by system
+    seeds: Sequence[Sequence[str]] = ()
 
     @property
     def warnings(self) -> list[str]:
         """The warnings about scores that may mislead."""
         doubts = [self.target.warning] if self.target.warning else []
-        return [*doubts, *self.evaluation.warnings, *self.other_warnings]
+        windows = [
+            f"{', '.join(names)} differ only by their seed: windows of runs are compared, and not "
+            "of systems"
+            for names in (self.seeds if self.is_window else ())
+        ]
+        return [*doubts, *self.evaluation.warnings, *self.other_warnings, *windows]
 
     def to_json(self) -> dict[str, Any]:
         """Return the object of --json."""
@@ -148,7 +153,7 @@ class ScoreReport:
         if self._seed_groups:
             also = "" if self.is_window else "; of a mean, also over its seeds"
             yield f"± in the table: 95 % interval over sentences{also}"
-        if self.details and evaluation.paired and self.is_of_single_runs:
+        if self.details and evaluation.paired and not self.seeds:
             yield "one run of each system: nothing is known of other seeds"
         if MULTI_BLEU in evaluation.metrics:
             number = f", {evaluation.references} references" if evaluation.references > 1 else ""
@@ -258,7 +263,7 @@ def report_on_runs(
     Raises:
         JtransError: no corpus, no such split, different texts or references, no checkpoint.
     """
-    from jtrans.analysis.study.load import open_members, open_searches, open_windows, seed_groups
+    from jtrans.analysis.study.load import open_members, open_searches, open_windows
     from jtrans.analysis.study.scores import score_runs, score_searches, score_windows
     from jtrans.runs import WINDOW
 
@@ -274,28 +279,23 @@ def report_on_runs(
         evaluation = score_all(members, metrics, lowercase, tokenizer)
     details = [_details(member) for member in members]
     warnings = _add_tag_scores(members, details)
-    one_of_each = list({member.run.folder: member for member in members}.values())
-    seeds = [[each.run.name for each in group] for group in seed_groups(one_of_each)]
-    is_of_single_runs = all(len(names) == 1 for names in seeds)
+    seeds = _names_of_seeds(members)
     language = members[0].run.pipeline.target.language
     target = TargetLanguage(language, "the runs' corpus", chosen=tokenizer)
     if searches:  # what is expected is of one search
-        return ScoreReport(
-            *(evaluation, target, details),
-            other_warnings=[*warnings, *_fitted(split)],
-            is_of_single_runs=is_of_single_runs,
-        )
-    if is_window:
-        warnings += [
-            f"{', '.join(names)} differ only by their seed: windows of runs are compared, and "
-            "not of systems"
-            for names in seeds
-            if len(names) > 1
-        ]
+        warnings += _fitted(split)
+        return ScoreReport(evaluation, target, details, other_warnings=warnings, seeds=seeds)
     bands, unchecked = _bands(members, evaluation, lowercase, tokenizer, is_window=is_window)
-    return ScoreReport(
-        *(evaluation, target, details, bands, unchecked, warnings, is_window, is_of_single_runs)
-    )
+    return ScoreReport(evaluation, target, details, bands, unchecked, warnings, is_window, seeds)
+
+
+def _names_of_seeds(members: Sequence[Member]) -> list[list[str]]:
+    """Return the names of runs that differ only by their seed, of each system with several."""
+    from jtrans.analysis.study.load import seed_groups
+
+    runs = {member.run.folder: member for member in members}  # a window has several members
+    groups = [[each.run.name for each in group] for group in seed_groups(list(runs.values()))]
+    return [names for names in groups if len(names) > 1]
 
 
 def _fitted(split: str) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from jtrans.config.digits import whole_number
+from jtrans.digits import whole_number
 from jtrans.errors import CheckpointError
 from jtrans.files import path_hint
 from jtrans.text.vocabulary import SPECIALS, Vocabulary

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jtrans.config.digits import whole_number
+from jtrans.digits import whole_number
 from jtrans.errors import CheckpointError, JtransError, did_you_mean
 from jtrans.files import file_digest, read_json, whole_folder, write_json
 from jtrans.runs.checkpoint import SEAL, WEIGHTS, Checkpoint, first_undamaged, step_name

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import regex
 
+from jtrans.digits import whole_number
 from jtrans.errors import ConfigError, name_hint
 from jtrans.text.detokenise import Repairs
 from jtrans.text.language import base_language, language_script
@@ -376,11 +377,13 @@ def useless_entries(dictionary: str) -> list[str]:
 def _dictionary_entry(line: str, number: int) -> tuple[str, int | None]:
     """Return word and frequency of a line "WORD [FREQUENCY] [PART-OF-SPEECH]"."""
     word, *rest = line.split()
-    if len(rest) > 2 or (len(rest) == 2 and not rest[0].isdecimal()):
+    frequency = whole_number(rest[0]) if rest else None
+    is_huge = bool(rest) and rest[0].isdecimal() and frequency is None
+    if is_huge or len(rest) > 2 or (len(rest) == 2 and frequency is None):
         raise ConfigError(
             f"not a line of a jieba dictionary: {line.strip()[:60]!r}",
             where=f"line {number}",
             hint="a line is a word, then optionally its frequency and part of speech: 云计算 5 n",
             kind="config.dictionary",
         )
-    return word, int(rest[0]) if rest and rest[0].isdecimal() else None
+    return word, frequency

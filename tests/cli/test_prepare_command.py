@@ -378,9 +378,10 @@ def test_words_of_a_dictionary_stay_whole(jtrans: Jtrans, tmp_path: Path) -> Non
     assert jtrans(*command, "--out", "known", "--jieba-dictionary", "words").code == 0
     texts = [(tmp_path / f"{x}/text/valid.tok.zh").read_text("utf-8") for x in ("plain", "known")]
     assert "清湖公园 很大" not in texts[0] and "清湖公园 很大" in texts[1]
-    (tmp_path / "words").write_text("清湖 公园 n\n", encoding="utf-8")
-    bad = jtrans(*command, "--out", "bad", "--jieba-dictionary", "words")
-    assert bad.code == 2 and "not a line of a jieba dictionary" in bad.err
+    for line in ("清湖 公园 n", "清湖 " + "9" * 5000):
+        (tmp_path / "words").write_text(f"{line}\n", encoding="utf-8")
+        bad = jtrans(*command, "--out", "bad", "--jieba-dictionary", "words")
+        assert bad.code == 2 and "not a line of a jieba dictionary" in bad.err
 
 
 def test_swapped_sides_are_warned_of_once(jtrans: Jtrans, files: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from jtrans.analysis.attention.explain import (
     LayerMap,
     Weights,
 )
-from jtrans.config.digits import whole_number
+from jtrans.digits import whole_number
 from jtrans.errors import DecodingError
 
 SOURCE, PREDICTED, READ = "source token", "token predicted", "token read"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jtrans.config.digits import whole_number
+from jtrans.digits import whole_number
 from jtrans.errors import ConfigError, name_hint
 
 BINS = 5  # as in the reference scripts

@@ -21,7 +21,7 @@ from jtrans.cli.options import (
     split_option,
 )
 from jtrans.cli.tables import print_table
-from jtrans.config.digits import whole_number
+from jtrans.digits import whole_number
 from jtrans.errors import ConfigError, CorpusError, usage_error
 
 if TYPE_CHECKING:

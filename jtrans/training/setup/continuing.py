@@ -194,7 +194,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as a recipe has it, without settings that are not set."""
+    """Return a value much as a recipe has it, without settings that are not set."""
     if isinstance(value, list):
         return f"[{', '.join(map(_shown, value))}]"
     if isinstance(value, dict):
