@@ -59,21 +59,12 @@ class ScoreReport:
     bands: Sequence[Band] = ()  # expected scores
     unchecked: Sequence[str] = ()  # why scores were not compared with the expected ones
     other_warnings: Sequence[str] = ()
-    # whether a group has the checkpoints of one run's window, not several seeds
-    is_window: bool = False
-    # names of runs that differ only by their seed, system by system
-    seeds: Sequence[Sequence[str]] = ()
 
     @property
     def warnings(self) -> list[str]:
         """The warnings about scores that may mislead."""
         doubts = [self.target.warning] if self.target.warning else []
-        windows = [
-            f"{', '.join(names)} differ only by their seed: windows of runs are compared, and not "
-            "of systems"
-            for names in (self.seeds if self.is_window else ())
-        ]
-        return [*doubts, *self.evaluation.warnings, *self.other_warnings, *windows]
+        return [*doubts, *self.evaluation.warnings, *self.other_warnings]
 
     def to_json(self) -> dict[str, Any]:
         """Return the object of --json."""
@@ -92,8 +83,9 @@ class ScoreReport:
             "groups": [
                 {
                     "name": group.name,
-                    "of": "checkpoints" if self.is_window else "seeds",
+                    "of": "seeds" if len(group.runs) > 1 else "checkpoints",
                     "systems": group.names,
+                    "runs": [run.name for run in group.runs],
                     "mean": {_key(name): group.mean(name) for name in metrics},
                     "sd": {_key(name): group.deviation(name) for name in metrics},
                     "interval": {_key(name): group.interval(name) for name in metrics},
@@ -137,8 +129,11 @@ class ScoreReport:
         ]
         titles = [TITLES[name] for name in self.evaluation.metrics]
         columns = ["system", *titles, *({**RUN_COLUMNS, **TAG_COLUMNS}[name] for name in known)]
-        numbers = range(len(self.evaluation.groups))
-        return columns, [row for index in numbers for row in self._rows(index, known)]
+        rows = []
+        for index, group in enumerate(self.evaluation.groups):
+            paired = [pair for pair in self.evaluation.paired if pair.index == index]
+            rows += self._rows(group, known, {pair.metric: pair.mark for pair in paired})
+        return columns, rows
 
     def _sentences(self) -> Iterator[str]:
         """Interpret the table."""
@@ -148,12 +143,13 @@ class ScoreReport:
         for pair in evaluation.paired:
             if pair.metric == evaluation.paired[0].metric:  # marks tell of the others
                 yield pair.describe()
+        has_seeds = any(len(group.runs) > 1 for group in evaluation.groups)
         for group in self._seed_groups:
-            yield self._group_sentence(group)
+            yield from self._group_sentences(group)
         if self._seed_groups:
-            also = "" if self.is_window else "; of a mean, also over its seeds"
+            also = "; of a mean, also over its seeds" if has_seeds else ""
             yield f"± in the table: 95 % interval over sentences{also}"
-        if self.details and evaluation.paired and not self.seeds:
+        if self.details and evaluation.paired and not has_seeds:
             yield "one run of each system: nothing is known of other seeds"
         if MULTI_BLEU in evaluation.metrics:
             number = f", {evaluation.references} references" if evaluation.references > 1 else ""
@@ -172,22 +168,20 @@ class ScoreReport:
     def _details_of(self, number: int) -> Mapping[str, Any]:
         return self.details[number] if self.details else {}
 
-    def _rows(self, index: int, known: Sequence[str]) -> list[list[str]]:
-        """Return the row of a group; of several seeds, their mean and a row for each below it."""
-        evaluation, group = self.evaluation, self.evaluation.groups[index]
-        marks = {pair.metric: pair.mark for pair in evaluation.paired if pair.index == index}
-        cells = [
-            f"{_shown(group, name)} {marks.get(TITLES[name], '')}" for name in evaluation.metrics
-        ]
-        numbers = [n for n, system in enumerate(evaluation.systems) if system in group.members]
-        if len(numbers) == 1:
-            return [[group.name, *cells, *self._run_cells(numbers[0], known)]]
-        rows = [[group.name, *cells, *("" for _ in known)]]
-        for number in numbers:
-            system = evaluation.systems[number]
-            shown = [_shown(SeedGroup(system.name, [system]), name) for name in evaluation.metrics]
-            rows.append([f"  {system.name}", *shown, *self._run_cells(number, known)])
-        return rows
+    def _rows(
+        self, group: SeedGroup, known: Sequence[str], marks: Mapping[str, str], indent: str = ""
+    ) -> list[list[str]]:
+        """Return the row of a group, and below a mean the rows of its runs or checkpoints."""
+        row = [indent + group.name]
+        for metric in self.evaluation.metrics:
+            row.append(f"{_shown(group, metric)} {marks.get(TITLES[metric], '')}".rstrip())
+        if len(group.members) == 1:
+            number = self.evaluation.systems.index(group.members[0])
+            return [[*row, *self._run_cells(number, known)]]
+        alone = [SeedGroup(system.name, [system]) for system in group.members]
+        parts = group.runs if len(group.runs) > 1 else alone
+        below = [row for part in parts for row in self._rows(part, known, {}, f"{indent}  ")]
+        return [[*row, *("" for _ in known)], *below]
 
     def _run_cells(self, number: int, known: Sequence[str]) -> list[str]:
         details = self._details_of(number)
@@ -200,18 +194,23 @@ class ScoreReport:
             for name in known
         ]
 
-    def _group_sentence(self, group: SeedGroup) -> str:
+    def _group_sentences(self, group: SeedGroup) -> Iterator[str]:
         values = ", ".join(
             f"{TITLES[name]} {group.mean(name):.1f} ± {group.deviation(name):.1f}"
             for name in self.evaluation.metrics
         )
-        if self.is_window:
-            updates = [f"{int(name.rpartition('@')[2]):,}" for name in group.names]
-            return (
-                f"{group.name}, window of {len(updates)} validations, updates {updates[0]} to "
-                f"{updates[-1]}: {values} (mean ± sd)"
-            )
-        return f"{', '.join(group.names)} differ only by seed: {values} (mean ± sd)"
+        if len(group.runs) > 1:
+            for run in group.runs:
+                if len(run.members) > 1:
+                    yield from self._group_sentences(run)
+            names = ", ".join(run.name for run in group.runs)
+            yield f"{names} differ only by seed: {values} (mean ± sd)"
+            return
+        updates = [f"{int(name.rpartition('@')[2]):,}" for name in group.names]
+        yield (
+            f"{group.runs[0].name}, window of {len(updates)} validations, updates {updates[0]} to "
+            f"{updates[-1]}: {values} (mean ± sd)"
+        )
 
 
 def _lengths(system: SystemScores) -> dict[str, float | None]:
@@ -279,23 +278,13 @@ def report_on_runs(
         evaluation = score_all(members, metrics, lowercase, tokenizer)
     details = [_details(member) for member in members]
     warnings = _add_tag_scores(members, details)
-    seeds = _names_of_seeds(members)
     language = members[0].run.pipeline.target.language
     target = TargetLanguage(language, "the runs' corpus", chosen=tokenizer)
     if searches:  # what is expected is of one search
         warnings += _fitted(split)
-        return ScoreReport(evaluation, target, details, other_warnings=warnings, seeds=seeds)
+        return ScoreReport(evaluation, target, details, other_warnings=warnings)
     bands, unchecked = _bands(members, evaluation, lowercase, tokenizer, is_window=is_window)
-    return ScoreReport(evaluation, target, details, bands, unchecked, warnings, is_window, seeds)
-
-
-def _names_of_seeds(members: Sequence[Member]) -> list[list[str]]:
-    """Return the names of runs that differ only by their seed, of each system with several."""
-    from jtrans.analysis.study.load import seed_groups
-
-    runs = {member.run.folder: member for member in members}  # a window has several members
-    groups = [[each.run.name for each in group] for group in seed_groups(list(runs.values()))]
-    return [names for names in groups if len(names) > 1]
+    return ScoreReport(evaluation, target, details, bands, unchecked, warnings)
 
 
 def _fitted(split: str) -> list[str]:
@@ -357,10 +346,9 @@ def _bands(
     """
     from jtrans.models.zoo import system_configs
 
-    alone = [SeedGroup(system.name, [system]) for system in evaluation.systems]
     by_name = {member.name: member for member in members}
     bands, unchecked = [], []
-    for group in evaluation.groups if is_window else alone:
+    for group in [run for seeds in evaluation.groups for run in seeds.runs]:
         member = by_name[group.names[0]]
         config = member.run.config(system_configs())
         if config.data.corpus not in (None, member.run.info.get("corpus")):

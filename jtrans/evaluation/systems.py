@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,9 @@ class SystemOutput:
     # reference sets as words, segmented like `words`
     reference_words: Sequence[Sequence[Sequence[str]]]
     # a key that exactly the systems share that differ only by their random seed, or that are
-    # checkpoints of one run; None for a system on its own
+    # checkpoints of such runs; None for a system on its own
     group: str | None = None
+    run: str | None = None  # of a checkpoint that is scored beside others of its run: the run
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,7 @@ class SystemScores:
     name: str
     scores: Mapping[str, Score]
     multi_bleu: MultiBleu | None
+    run: str | None = None  # of a checkpoint that is scored beside others of its run: the run
 
     def value(self, metric: str) -> float:
         """Return the score in a metric of `TITLES`.
@@ -76,26 +79,45 @@ class SystemScores:
 
 @dataclass(frozen=True)
 class SeedGroup:
-    """Systems that differ only by their random seed, or a single system."""
+    """Systems that differ only by their random seed, or a single system.
+
+    Checkpoints of a run tell nothing of other seeds: their mean stands for the run.
+    """
 
     name: str
     members: list[SystemScores]
-    # whether they are checkpoints of one run, which tell nothing of other seeds
-    is_one_run: bool = False
 
     @property
     def names(self) -> list[str]:
         """The names of the systems."""
         return [system.name for system in self.members]
 
+    @cached_property
+    def runs(self) -> list[SeedGroup]:
+        """The systems by run: each alone, the checkpoints of a run together."""
+        runs: dict[str, SeedGroup] = {}
+        for number, system in enumerate(self.members):
+            key = f"alone {number}" if system.run is None else f"run {system.run}"
+            name = system.name if system.run is None else system.run
+            runs.setdefault(key, SeedGroup(name, [])).members.append(system)
+        return list(runs.values())
+
     def mean(self, metric: str) -> float:
-        """Return the mean of a metric over the seeds."""
-        return float(np.mean([system.value(metric) for system in self.members]))
+        """Return the mean of a metric over the runs."""
+        return float(np.mean(self._of_each_run(metric)))
 
     def deviation(self, metric: str) -> float | None:
-        """Return the sample standard deviation between the seeds, None for a single system."""
-        values = [system.value(metric) for system in self.members]
+        """Return the sample standard deviation between the runs, of one between its checkpoints.
+
+        None for a single system.
+        """
+        values = self._of_each_run(metric)
+        if len(values) == 1:
+            values = [system.value(metric) for system in self.members]
         return float(np.std(values, ddof=1)) if len(values) > 1 else None
+
+    def _of_each_run(self, metric: str) -> list[float]:
+        return [float(np.mean([each.value(metric) for each in run.members])) for run in self.runs]
 
     def interval(self, metric: str) -> float | None:
         """Return half the width of the 95 % interval of the mean, None if the metric has none.
@@ -107,12 +129,11 @@ class SeedGroup:
 
     def sample(self, metric: str) -> SeedSample:
         """Return every run's scores in a metric but multi-bleu, also on the drawn test sets."""
-        scores = [system.scores[metric] for system in self.members]
-        values = np.array([score.value for score in scores])
-        drawn = np.stack([score.drawn for score in scores])
-        if self.is_one_run:
-            values, drawn = values.mean(axis=0, keepdims=True), drawn.mean(axis=0, keepdims=True)
-        return SeedSample(values, drawn)
+        drawn = [
+            np.mean([system.scores[metric].drawn for system in run.members], axis=0)
+            for run in self.runs
+        ]
+        return SeedSample(np.array(self._of_each_run(metric)), np.stack(drawn))
 
 
 @dataclass(frozen=True)
@@ -165,7 +186,6 @@ def evaluate(
     target_language: str,
     lowercase: bool,
     tokenizer: str | None = None,
-    is_window: bool = False,
 ) -> Evaluation:
     """Score systems in every metric, group them by seed, and compare groups with the first.
 
@@ -178,7 +198,6 @@ def evaluate(
         target_language: decides sacreBLEU's tokenizer.
         lowercase: compare without case.
         tokenizer: of BLEU, one of sacreBLEU's; None: that of the target language.
-        is_window: whether a group has checkpoints of one run, not seeds.
 
     Raises:
         CorpusError: an empty test set, or numbers of lines that differ.
@@ -198,11 +217,12 @@ def evaluate(
         tokenised = None
         if MULTI_BLEU in metrics and output.words is not None:
             tokenised = multi_bleu(output.words, output.reference_words, lowercase=lowercase)
-        system = SystemScores(output.name, dict(zip(plain, scores, strict=True)), tokenised)
+        by_metric = dict(zip(plain, scores, strict=True))
+        system = SystemScores(output.name, by_metric, tokenised, output.run)
         systems.append(system)
         key = f"alone {number}" if output.group is None else f"group {output.group}"
         name = output.name if output.group is None else output.group
-        groups.setdefault(key, SeedGroup(name, [], is_window)).members.append(system)
+        groups.setdefault(key, SeedGroup(name, [])).members.append(system)
     compared = compare_groups(list(groups.values()), plain, bootstrap.sentences)
     warnings: list[str | None] = []
     if "bleu" in plain and tokenizer != "none":

@@ -814,17 +814,30 @@ def test_a_window_is_scored_checkpoint_by_checkpoint(
     assert "one run of each system: nothing is known of other seeds" in pair
 
 
-def test_windows_of_seeds_are_no_systems(
+def test_windows_of_seeds_are_averaged_run_by_run(
     jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
 ) -> None:
     seeds = [
         _run_of(corpus, make_run, f"mine/seed-{seed}", config={"training": {"seed": seed}})
         for seed in (1, 2)
     ]
-    runs = [_with_window(run, 10, 20) for run in seeds]
+    runs = [_with_window(seeds[0], 10, 20, 30), _with_window(seeds[1], 10, 20)]
     result = jtrans("score", *runs, "--checkpoint", "window")
-    assert result.code == 0 and "mine/seed-1, mine/seed-2 differ only by their seed" in result.err
+    lines = result.out.splitlines()
+    assert [line.split()[0] for line in lines[1:9]] == [
+        *("mine", "mine/seed-1", *(f"mine/seed-1@{update}" for update in (10, 20, 30))),
+        *("mine/seed-2", "mine/seed-2@10", "mine/seed-2@20"),
+    ]
+    assert any("mine/seed-1, window of 3 validations, updates 10 to 30" in line for line in lines)
+    assert any("mine/seed-1, mine/seed-2 differ only by seed: BLEU" in line for line in lines)
     assert "one run of each system" not in result.out
+    report = json.loads(jtrans("score", *runs, "--checkpoint", "window", "--json").out)
+    [group] = report["groups"]
+    assert (group["of"], group["runs"]) == ("seeds", ["mine/seed-1", "mine/seed-2"])
+    values = [system["chrf"] for system in report["systems"]]
+    means = [statistics.mean(values[:3]), statistics.mean(values[3:])]
+    assert group["mean"]["chrf"] == pytest.approx(statistics.mean(means))
+    assert group["sd"]["chrf"] == pytest.approx(statistics.stdev(means))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -80,7 +81,8 @@ def test_groups_are_compared_and_sister_seeds_are_not() -> None:
 
 def test_checkpoints_of_one_run_are_no_seeds() -> None:
     outputs = [_output("a@1", GOOD, "a"), _output("a@2", BAD, "a"), _output("b@1", BAD, "b")]
-    evaluation = _evaluate(*outputs, metrics=["chrf"], is_window=True)
+    of_runs = [replace(output, run=output.group) for output in outputs]
+    evaluation = _evaluate(*of_runs, metrics=["chrf"])
     [pair] = evaluation.paired
     assert (pair.baseline_runs, pair.system_runs, pair.resampled) == (1, 1, "sentences")
     values = [system.value("chrf") for system in evaluation.systems]
@@ -90,6 +92,25 @@ def test_checkpoints_of_one_run_are_no_seeds() -> None:
     as_seeds = _evaluate(*outputs, metrics=["chrf"]).groups[0].interval("chrf")
     interval = window.interval("chrf")
     assert interval is not None and as_seeds is not None and interval < as_seeds
+
+
+def test_a_run_counts_once_however_many_checkpoints_it_has() -> None:
+    texts = {"a@1": GOOD, "a@2": BAD, "a@3": BAD, "b@1": GOOD}
+    outputs = [
+        replace(_output(name, lines, "system"), run=name[0]) for name, lines in texts.items()
+    ]
+    [group] = _evaluate(*outputs, metrics=["chrf"]).groups
+    assert [(run.name, run.names) for run in group.runs] == [
+        ("a", ["a@1", "a@2", "a@3"]),
+        ("b", ["b@1"]),
+    ]
+    means = [run.mean("chrf") for run in group.runs]
+    assert means[0] == pytest.approx(statistics.mean(s.value("chrf") for s in group.members[:3]))
+    assert group.mean("chrf") == pytest.approx(statistics.mean(means))
+    assert group.deviation("chrf") == pytest.approx(statistics.stdev(means))
+    sample = group.sample("chrf")
+    assert sample.runs == 2
+    assert sample.drawn[0] == pytest.approx(group.runs[0].sample("chrf").drawn[0])
 
 
 @pytest.mark.parametrize("metrics", [["bleu"], ["multi-bleu"]])

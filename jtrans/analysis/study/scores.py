@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from jtrans.analysis.study.load import seed_group_names, seed_groups
 from jtrans.analysis.study.members import FileMember, Member
@@ -72,12 +73,14 @@ def score_windows(
     lowercase: bool | None = None,
     tokenizer: str | None = None,
 ) -> Evaluation:
-    """Score every checkpoint of the runs' windows; the checkpoints of a run are one group.
+    """Score every checkpoint of the runs' windows; a run has the mean over its window.
 
     The arguments are those of `score_runs`, with the members of `open_windows`.
     """
-    groups = [member.name.rpartition("@")[0] for member in members]
-    return _evaluate(members, groups, metrics, lowercase, tokenizer, is_window=True)
+    runs = [member.name.rpartition("@")[0] for member in members]
+    by_run = {run: replace(member, name=run) for run, member in zip(runs, members, strict=True)}
+    groups = dict(zip(by_run, _group_of_each(list(by_run.values())), strict=True))
+    return _evaluate(members, [groups[run] for run in runs], metrics, lowercase, tokenizer, runs)
 
 
 def _evaluate(
@@ -86,22 +89,20 @@ def _evaluate(
     metrics: Sequence[str],
     lowercase: bool | None,
     tokenizer: str | None,
-    *,
-    is_window: bool = False,
+    runs: Sequence[str] = (),
 ) -> Evaluation:
     references = members[0].text.references
     lowercase = members[0].words.lowercase if lowercase is None else lowercase
     return evaluate(
         [
-            _output(member, references, name, lowercase=lowercase)
-            for member, name in zip(members, groups, strict=True)
+            replace(_output(member, references, name, lowercase=lowercase), run=run)
+            for member, name, run in zip_longest(members, groups, runs)
         ],
         references,
         metrics=metrics,
         target_language=members[0].run.pipeline.target.language,
         lowercase=lowercase,
         tokenizer=tokenizer,
-        is_window=is_window,
     )
 
 
