@@ -69,9 +69,8 @@ def average(
     )
 
     check_name(name)
-    everything = max(1, len(opened.checkpoints()))
-    most = everything if choose is not None else 5
-    checkpoints = choose_checkpoints(opened, last=most if last is None else last, updates=updates)
+    most = 5 if last is None and choose is None else last
+    checkpoints = choose_checkpoints(opened, last=most, updates=updates)
     candidates: list[Candidate] = []
     if choose is not None:
         candidates = _validated(opened, checkpoints, data, choose, device)

@@ -82,7 +82,7 @@ def checkpoints(context: typer.Context, incomplete: str) -> list[str]:
         folder = find_run(typed[0] if typed else "@last").checkpoints_folder
         saved = sorted({path.parent.name for path in folder.glob("[!.]*/*.safetensors")})
         # an update by its number, an average by its name
-        names += [name.removeprefix("step-").lstrip("0") for name in saved]
+        names += [name.removeprefix("step-").lstrip("0") or "0" for name in saved]
     return _fitting(names, incomplete)
 
 

@@ -1,6 +1,8 @@
 """Dictionary files of fairseq, and the order of ids they imply.
 
-Each line is `symbol count`. Four symbols before the first line are implicit:
+Each line is `symbol count`, and may end in ` #fairseq:overwrite` where a symbol occurs again: the
+later line has the symbol, in fairseq 0.6 also without this mark. Four symbols before the first line
+are implicit:
 
     fairseq 0.6    0 unused   1 <pad>   2 </s>    3 <unk>     4 first line ...
     jtrans         0 <pad>    1 </s>    2 <unk>   3 unused    4 first line ...
@@ -52,7 +54,7 @@ def reorder_rows(rows: Tensor) -> Tensor:
 
 
 def _entry(line: str, where: str) -> tuple[str, int]:
-    symbol, _, digits = line.rpartition(" ")
+    symbol, _, digits = line.removesuffix(" #fairseq:overwrite").rpartition(" ")
     count = whole_number(digits)
     if not symbol or count is None:
         raise _fault(

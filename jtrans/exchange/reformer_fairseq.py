@@ -155,7 +155,7 @@ def _check_dictionaries(
         (_SOURCE_ROWS, _TARGET_ROWS), vocabularies, files, strict=True
     ):
         rows = len(tensors[name]) if name in tensors and tensors[name].dim() else 0
-        if rows != len(vocabulary):
+        if name in tensors and rows != len(vocabulary):
             raise CheckpointError(
                 f"the dictionary has {len(vocabulary):,} tokens, 4 implicit ones included, "
                 f"but {name} of the checkpoint has {rows:,} rows",

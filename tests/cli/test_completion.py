@@ -73,6 +73,7 @@ def complete(tmp_path: Path, shell_process: subprocess.Popen[str]) -> Complete:
     """Return a function that completes the last word of a command line, in a folder with runs."""
     run_folder(tmp_path / "runs/base", "step-00000050", "step-00001200", "average")
     run_folder(tmp_path / "runs/study/fast")
+    run_folder(tmp_path / "runs/imported", "step-00000000")
     for name in ("news", "talks"):
         (tmp_path / "data/prepared" / name).mkdir(parents=True)
         (tmp_path / "data/prepared" / name / "corpus.json").write_text("{}", encoding="utf-8")
@@ -115,6 +116,10 @@ CASES: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "checkpoints": (
         ("translate", "base", "--checkpoint", ""),
         {"best", "last", "average", "50", "1200"},
+    ),
+    "the checkpoint of an import": (
+        ("translate", "imported", "--checkpoint", ""),
+        {"best", "last", "0"},
     ),
     "checkpoints of the run of an option": (
         ("bench", "decode", "--run", "base", "--checkpoint", ""),

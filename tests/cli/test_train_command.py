@@ -465,6 +465,16 @@ def test_averaging_names_what_it_made(workplace: Path, jtrans: Jtrans) -> None:
     (newest,) = (each for each in result["validated"] if len(each["of"]) == 1)
     logged = [e for e in Run(workplace / "runs/avg").events() if e["event"] == "validation"]
     assert newest["valid-loss"] == pytest.approx(logged[-1]["valid_loss"], rel=1e-6)
+    folder = workplace / "runs/avg/checkpoints/step-00000004"
+    choose = ("average", "runs/avg", "--choose", "valid-loss")
+    weights = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(weights[:-1])
+    damaged = jtrans(*choose)
+    assert damaged.code == 2 and "choose undamaged ones: --steps 2,6" in damaged.err
+    (folder / "model.safetensors").unlink()
+    without = json.loads(jtrans(*choose, "--json").out)
+    assert len(without["validated"]) == 2
+    assert not [name for each in without["validated"] for name in each["of"] if name == folder.name]
 
 
 @pytest.mark.sample(4)

@@ -49,7 +49,7 @@ def test_line_ends_of_any_system_are_read(ending: str, encoding: str, tmp_path: 
         "word x",
         "word 1.5",
         "word ٣",
-        "a 1 #fairseq:overwrite",
+        "a #fairseq:overwrite",
     ],
 )
 def test_a_malformed_line_is_named_by_its_number(line: str, tmp_path: Path) -> None:
@@ -72,6 +72,14 @@ def test_an_empty_or_binary_dictionary_is_refused(content: bytes, tmp_path: Path
 def test_a_missing_dictionary_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="cannot read"):
         read_dictionary(tmp_path / "absent")
+
+
+def test_a_symbol_that_occurs_again_may_be_marked(tmp_path: Path) -> None:
+    path = tmp_path / "dict.txt"
+    path.write_text("a 2\n<s> 1 #fairseq:overwrite\na 1 #fairseq:overwrite\n", encoding="utf-8")
+    vocabulary = read_dictionary(path)
+    assert vocabulary.tokens[4:] == ["a", "<s>", "a"]
+    assert vocabulary.ids(["a"]) == [6]
 
 
 def test_rows_move_with_their_symbols() -> None:

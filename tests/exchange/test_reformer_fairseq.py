@@ -193,12 +193,17 @@ def test_tensors_without_a_place_are_refused(
     assert "decoder.project_out_dim.weight" in refusal(original, tmp_path / "run").message
 
 
-def test_missing_tensors_are_refused(make_original: Callable[..., Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["decoder.layers.0.sublayers.1.fc1.bias", "decoder.embed_tokens.weight"]
+)
+def test_missing_tensors_are_refused(
+    make_original: Callable[..., Any], tmp_path: Path, name: str
+) -> None:
     original = make_original()
-    del original.tensors["decoder.layers.0.sublayers.1.fc1.bias"]
+    del original.tensors[name]
     original.save()
-    message = refusal(original, tmp_path / "run").message
-    assert "decoder.layers.0.sublayers.1.fc1.bias" in message
+    refused = refusal(original, tmp_path / "run")
+    assert name in refused.message and refused.kind != "checkpoint.dictionary"
 
 
 def test_values_that_are_not_finite_are_refused(

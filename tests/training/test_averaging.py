@@ -128,6 +128,27 @@ def test_the_average_without_a_name_follows_the_newest_checkpoints(
     assert replaced == ["step-00000002", "step-00000004"]
 
 
+def test_a_folder_with_other_files_than_an_average_is_not_replaced(
+    run: Run, tmp_path: Path
+) -> None:
+    copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
+    newest = choose_checkpoints(copy, last=2)
+    folder = average_checkpoints(copy, choose_checkpoints(copy, updates=[2, 4]))
+    (folder / "notes.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(ConfigError, match="checkpoints/average exists"):
+        replaced_average(copy, newest, "average")
+    shutil.rmtree(folder)
+    folder.write_text("mine", encoding="utf-8")
+    with pytest.raises(ConfigError, match="checkpoints/average exists"):
+        replaced_average(copy, newest, "average")
+
+
+def test_all_checkpoints_are_those_with_weights(run: Run, tmp_path: Path) -> None:
+    copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
+    (copy.checkpoints_folder / "step-00000004" / "model.safetensors").unlink()
+    assert [each.update for each in choose_checkpoints(copy)] == [2, 6]
+
+
 def test_checkpoints_of_different_models_are_refused(run: Run, tmp_path: Path) -> None:
     safetensors.torch.save_file({"w": torch.ones(2)}, tmp_path / "other.safetensors")
     with pytest.raises(CheckpointError, match="different models"):

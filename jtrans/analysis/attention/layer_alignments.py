@@ -23,8 +23,11 @@ from jtrans.analysis.figures.results import Cell, Table
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study
 from jtrans.analysis.study.words import is_same_words
+from jtrans.data.prepared import SIDES, PreparedCorpus, Side
 from jtrans.errors import ConfigError, CorpusError, name_hint
+from jtrans.preparation.labels.project import overlaps, project_links
 from jtrans.text.alignments import WordAlignment, from_pharaoh, to_pharaoh, word_numbers
+from jtrans.text.pipeline import TextSide
 
 NOTE = (
     "Word alignments (links) from the weights of each layer, averaged over heads (Reduction: over "
@@ -105,11 +108,13 @@ def find_gold(
     if path is None:
         if study.corpus is None:
             return None
-        path, base = study.corpus.folder / "text" / f"{study.split}.alignments.txt", 0
+        path = study.corpus.folder / "text" / f"{study.split}.alignments.txt"
         if not path.is_file():
             return None
-    member = study.with_model[0].run_members[0]
-    gold = read_gold(path, member.own_words("source"), member.own_words("target"), base)
+        gold = _gold_of_corpus(path, study.corpus, study.with_model[0].run_members[0])
+    else:
+        member = study.with_model[0].run_members[0]
+        gold = read_gold(path, member.own_words("source"), member.own_words("target"), base)
     if not any(alignment and alignment.possible for alignment in gold):
         raise CorpusError(
             f"{path} has no links to words: nothing to measure against",
@@ -117,6 +122,43 @@ def find_gold(
             kind="corpus.alignment-empty",
         )
     return gold
+
+
+def _gold_of_corpus(
+    path: Path, corpus: PreparedCorpus, member: Member
+) -> list[GoldAlignment | None]:
+    """Read the alignments of a corpus's words, as alignments of the run's words.
+
+    A sentence whose characters differ in the run's words has no gold.
+    """
+    source, target = (corpus.words_lines(member.text.split, side) for side in SIDES)
+    gold = read_gold(path, source, target, base=0)
+    owners = [_owners(corpus, source, member, "source"), _owners(corpus, target, member, "target")]
+    result: list[GoldAlignment | None] = []
+    for sentence, sources, targets in zip(gold, *owners, strict=True):
+        if sentence is None or sources is None or targets is None:
+            result.append(None)
+            continue
+        sure, possible = (
+            frozenset(project_links(links, sources, targets))
+            for links in (sentence.sure, sentence.possible)
+        )
+        result.append(GoldAlignment(sure, possible))
+    return result
+
+
+def _owners(
+    corpus: PreparedCorpus, lines: Sequence[list[str]], member: Member, side: Side
+) -> list[list[list[int]] | None]:
+    """Return for each word of the run the corpus's words with its characters, see `overlaps`."""
+    theirs: TextSide = getattr(corpus.pipeline, side)
+    own: TextSide = getattr(member.run.pipeline, side)
+    return [
+        [[number] for number in range(len(line))]
+        if line == words
+        else overlaps(theirs.surfaces(line), own, words)
+        for line, words in zip(lines, member.own_words(side), strict=True)
+    ]
 
 
 def layer_alignments(member: Member, layer: str | None = None) -> list[LayerAlignment]:
@@ -179,7 +221,7 @@ def _check_words(study: Study) -> None:
             raise CorpusError(
                 f"{member.name} and {first.name} segment text into different words: gold "
                 "word alignments match only one of them",
-                hint="analyse it alone, with its own --gold FILE",
+                hint="analyse it alone; the links of a --gold FILE must number its words",
                 kind="corpus.alignment-words",
             )
 

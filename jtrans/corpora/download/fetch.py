@@ -67,7 +67,8 @@ def fetch(
     if is_offline():
         raise JtransError(
             f"{source.file} is not here, and {OFFLINE} forbids downloading it",
-            hint=f"unset {OFFLINE}, or name the folder that holds the file with --from",
+            hint=f"unset {OFFLINE}, or name the folder that holds the file: "
+            "jtrans prepare NAME --from FOLDER",
             kind="download.offline",
         )
     tried = []
@@ -80,8 +81,8 @@ def fetch(
                 progress.warn(f"{mirror.url}: {refusal}")
     raise WorkError(
         f"cannot download {source.file}; tried {'; '.join(tried)}",
-        hint=f"get {' or '.join(source.names)} in another way, put it into a folder and add "
-        "--from FOLDER",
+        hint=f"get {' or '.join(source.names)} in another way, put it into a folder and "
+        "name that: jtrans prepare NAME --from FOLDER",
         kind="download.failed",
     )
 

@@ -165,8 +165,7 @@ def gold_lines(
             continue
         links = gold.alignments[i].split() if gold.alignments else []
         pairs = {(int(s), int(t)) for s, t in (link.split("-") for link in links)}
-        sources, targets = _words_of(source_owners), _words_of(target_owners)
-        projected = sorted({(s, t) for a, b in pairs for s in sources[a] for t in targets[b]})
+        projected = sorted(project_links(pairs, source_owners, target_owners))
         alignments.append(" ".join(f"{s}-{t}" for s, t in projected))
         names = gold.source_tags[i].split()
         tags.append(" ".join(names[owner[0]] if owner else "X" for owner in source_owners))
@@ -176,7 +175,24 @@ def gold_lines(
     return {"alignments.txt": alignments, **lines} if gold.alignments else lines, lost
 
 
-def _words_of(owners: list[list[int]]) -> defaultdict[int, set[int]]:
+def project_links(
+    links: Iterable[tuple[int, int]],
+    source_owners: Sequence[Sequence[int]],
+    target_owners: Sequence[Sequence[int]],
+) -> set[tuple[int, int]]:
+    """Return links between other words of a pair: those that share characters with linked words.
+
+    Args:
+        links: pairs of a source and a target word.
+        source_owners: of each other source word, the linked ones that have its characters, as
+            `overlaps` returns them.
+        target_owners: the same of the target.
+    """
+    sources, targets = _words_of(source_owners), _words_of(target_owners)
+    return {(s, t) for a, b in links for s in sources[a] for t in targets[b]}
+
+
+def _words_of(owners: Sequence[Sequence[int]]) -> defaultdict[int, set[int]]:
     """Return the words that share characters with each gold word."""
     words: defaultdict[int, set[int]] = defaultdict(set)
     for word, owner in enumerate(owners):

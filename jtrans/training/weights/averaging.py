@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import safetensors.torch
@@ -14,15 +15,17 @@ from jtrans.errors import CheckpointError, ConfigError, JtransError
 from jtrans.files import read_json, write_json
 from jtrans.nn.device import precise
 from jtrans.runs import WEIGHTS, WINDOW, Checkpoint, Run, damaged
+from jtrans.runs.checkpoint import SEAL
 
 NEWEST = "average"  # the name of an average that a new one may replace
 RECORD = "average.json"
+OF_AVERAGES = frozenset({WEIGHTS, SEAL, RECORD})  # the files of an average
 
 
 def choose_checkpoints(
     run: Run, *, last: int | None = None, updates: Sequence[int] | None = None
 ) -> list[Checkpoint]:
-    """Return the checkpoints to average: those of `updates`, else the `last` newest ones.
+    """Return the checkpoints to average: of `updates`, else the `last` newest ones, or all.
 
     Raises:
         ConfigError: `last` is less than 1.
@@ -30,12 +33,14 @@ def choose_checkpoints(
     """
     if updates:
         return [run.checkpoint(str(update)) for update in sorted(set(updates))]
-    if last is None or last < 1:
+    if last is not None and last < 1:
         hint = "--last N with N from 1; without --last, the newest 5 are averaged"
         raise ConfigError(f"cannot average the last {last} checkpoints", where="--last", hint=hint)
     checkpoints = [each for each in run.checkpoints() if each.weights.is_file()]
     if not checkpoints:
         run.checkpoint("last")  # refuses a run that has not saved any
+    if last is None:
+        return checkpoints
     if len(checkpoints) < last:
         count, numbers = len(checkpoints), ", ".join(str(each.update) for each in checkpoints)
         raise CheckpointError(
@@ -56,10 +61,22 @@ def average_checkpoints(run: Run, checkpoints: Sequence[Checkpoint], name: str =
         CheckpointError: a checkpoint is damaged, or of a different model.
     """
     check_name(name)
-    try:
+    with undamaged_hint(run):
         for checkpoint in checkpoints:
             checkpoint.verify(WEIGHTS)
         means, metadata = average_weights([checkpoint.weights for checkpoint in checkpoints])
+    with run.new_checkpoint(name) as temporary:
+        safetensors.torch.save_file(means, temporary / WEIGHTS, metadata=metadata)
+        names = [checkpoint.name for checkpoint in checkpoints]
+        write_json(temporary / RECORD, {"of": names})
+    return run.checkpoints_folder / name
+
+
+@contextmanager
+def undamaged_hint(run: Run) -> Iterator[None]:
+    """Let the error about a damaged checkpoint say which ones can be averaged."""
+    try:
+        yield
     except CheckpointError as error:
         if error.kind != "checkpoint.damaged":
             raise
@@ -70,11 +87,6 @@ def average_checkpoints(run: Run, checkpoints: Sequence[Checkpoint], name: str =
         raise CheckpointError(
             error.message, where=error.where, hint=others, kind=error.kind
         ) from error
-    with run.new_checkpoint(name) as temporary:
-        safetensors.torch.save_file(means, temporary / WEIGHTS, metadata=metadata)
-        names = [checkpoint.name for checkpoint in checkpoints]
-        write_json(temporary / RECORD, {"of": names})
-    return run.checkpoints_folder / name
 
 
 def replaced_average(run: Run, checkpoints: Sequence[Checkpoint], name: str) -> list[str]:
@@ -83,7 +95,8 @@ def replaced_average(run: Run, checkpoints: Sequence[Checkpoint], name: str) -> 
     Only `average` follows the run's newest checkpoints: other names keep what they mean.
 
     Raises:
-        ConfigError: the name is not that of an average, or that of another one.
+        ConfigError: the name is not that of an average, or that of another one, or the folder has
+            files that no average has.
     """
     check_name(name)
     folder = run.checkpoints_folder / name
@@ -91,11 +104,12 @@ def replaced_average(run: Run, checkpoints: Sequence[Checkpoint], name: str) -> 
         return []
     try:
         averaged = [str(each) for each in read_json(folder / RECORD)["of"]]
-    except (JtransError, KeyError, TypeError):
+    except (JtransError, OSError, KeyError, TypeError):
         averaged = []  # damaged, or no average
     if averaged == [checkpoint.name for checkpoint in checkpoints]:
         return []
-    if name != NEWEST:
+    is_average = folder.is_dir() and OF_AVERAGES.issuperset(path.name for path in folder.iterdir())
+    if name != NEWEST or not is_average:
         raise ConfigError(
             f"{folder} exists" + (f": the average of {', '.join(averaged)}" if averaged else ""),
             where="--name",

@@ -18,7 +18,7 @@ from jtrans.progress import Progress
 from jtrans.runs import WEIGHTS, Checkpoint, Run
 from jtrans.training.stopping import METRICS
 from jtrans.training.validation import Validator
-from jtrans.training.weights.averaging import average_weights
+from jtrans.training.weights.averaging import average_weights, undamaged_hint
 from jtrans.training.weights.initial import check_vocabularies
 
 
@@ -65,10 +65,13 @@ def validate_averages(
     with tempfile.TemporaryDirectory() as folder:
         for count in range(1, len(checkpoints) + 1):
             chosen = tuple(checkpoints[-count:])
-            means, metadata = average_weights([each.verify(WEIGHTS).weights for each in chosen])
-            path = Path(folder) / WEIGHTS
-            with disk_errors(Path(tempfile.gettempdir())):
-                safetensors.torch.save_file(means, path, metadata=metadata)
+            path = chosen[0].weights
+            with undamaged_hint(run):
+                means, metadata = average_weights([each.verify(WEIGHTS).weights for each in chosen])
+            if count > 1:
+                path = Path(folder) / WEIGHTS
+                with disk_errors(Path(tempfile.gettempdir())):
+                    safetensors.torch.save_file(means, path, metadata=metadata)
             load_weights(model, path)
             value = validator(model)[METRICS[metric]]
             candidates.append(Candidate(chosen, value))

@@ -13,9 +13,11 @@ from plugins.random_runs import ON_CPU, RunOn
 from plugins.small_corpus import ENGLISH
 from plugins.tagging_system import MODEL, SOURCE
 
+from jtrans.analysis.attention.layer_alignments import find_gold
 from jtrans.analysis.attention.source_labels import label_figures, matches_by_label
 from jtrans.analysis.figures.results import Figure
 from jtrans.analysis.study.load import load_study
+from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.tagging import gold_labels, tagging_scores
 from jtrans.corpora.parallel import Corpus, Gold, ParallelText
 from jtrans.data.prepared import PreparedCorpus
@@ -31,13 +33,15 @@ LINES = [" ".join(ENGLISH[word] for word in line.split()) for line in SENTENCES]
 LINKS = [" ".join(f"{i}-{i}" for i in range(len(line.split()))) for line in SENTENCES]
 
 
-def labelled_corpus(folder: Path, *, links: bool = True, tags: bool = True) -> PreparedCorpus:
+def labelled_corpus(
+    folder: Path, *, links: bool = True, tags: bool = True, source: str = "whitespace"
+) -> PreparedCorpus:
     """Prepare four sentences with parts of speech and entities."""
     gold = Gold(SENTENCES, LINES, LINKS if links else (), TAGS, ENTITIES) if tags else None
     text = ParallelText(SENTENCES, LINES, gold=gold)
     splits = {"train": text, "valid": text, "test": text}
     options = PrepareOptions(
-        source_segment="whitespace", target_segment="whitespace", bpe_merges=5, drop_leaked=False
+        source_segment=source, target_segment="whitespace", bpe_merges=5, drop_leaked=False
     )
     return prepare(Corpus("tags", ("de", "en"), splits), folder, options=options, workers=1)
 
@@ -109,6 +113,36 @@ def test_words_of_the_reference_are_counted_by_the_label_of_their_source_word(
         "NOUN": 6, "PROPN": 1, "VERB": 4,
     }  # fmt: skip
     assert dict(zip(entities.bins, entities.counts, strict=True)) == {"no entity": 9, "PER": 3}
+
+
+@pytest.mark.parametrize("segmenter", ["character", "moses"])
+def test_the_corpus_s_links_are_those_of_its_words_however_a_run_splits_them(
+    corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path, segmenter: str
+) -> None:
+    own = run_on(labelled_corpus(tmp_path / "other", source=segmenter), "own")
+    studies = [
+        load_study([run], "test", ON_CPU, data=corpus.folder) for run in (run_on(corpus), own)
+    ]
+    expected, figures = (by_name(label_figures(study)) for study in studies)
+    for name in ("labels-pos-f-measure", "labels-ner-f-measure"):
+        assert figures[name].bins == expected[name].bins
+        assert figures[name].counts == expected[name].counts
+    gold = find_gold(studies[1])
+    assert gold is not None and gold[2] is not None
+    # "kuh ruft", "kuh" being the first word of the reference
+    letters = range(3) if segmenter == "character" else range(1)
+    assert {link for link in gold[2].sure if link[1] == 0} == {(i, 0) for i in letters}
+
+
+def test_sentences_of_other_characters_have_no_gold(
+    corpus: PreparedCorpus, run_on: RunOn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = load_study([run_on(corpus)], "test", ON_CPU)
+    words = [["andere", "worte"], *(line.split() for line in SENTENCES[1:])]
+    targets = [line.split() for line in LINES]
+    monkeypatch.setattr(Member, "own_words", lambda _, side: words if side == "source" else targets)
+    gold = find_gold(study)
+    assert gold is not None and [sentence is None for sentence in gold] == [True] + [False] * 3
 
 
 def test_the_references_themselves_have_a_perfect_f_measure(
