@@ -24,6 +24,7 @@ The public Python API; heavy modules are imported on first use.
 from __future__ import annotations
 
 from jtrans.api import LoadedRun, load, prepare, train
+from jtrans.errors import JtransError
 
 __version__ = "0.1.0"
-__all__ = ["LoadedRun", "__version__", "load", "prepare", "train"]
+__all__ = ["JtransError", "LoadedRun", "__version__", "load", "prepare", "train"]

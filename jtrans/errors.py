@@ -48,6 +48,12 @@ class JtransError(Exception):
         self.kind = kind or self.default_kind
         self.exit_code = self.default_exit_code if exit_code is None else exit_code
 
+    @property
+    def __notes__(self) -> list[str]:  # type: ignore[override]
+        """What Python shows below the message of a traceback (PEP 678)."""
+        notes = {"where": self.where, "hint": self.hint}
+        return [f"{name}: {text}" for name, text in notes.items() if text]
+
     @classmethod
     def of_line(
         cls, line: int, message: str, *, hint: str, kind: str, where: str | None = None

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import copy
 import doctest
+import pickle
+import signal
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +22,7 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.prepared import choose
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.errors import ConfigError, CorpusError, DecodingError
+from jtrans.training.events import Advance, TrainingEvents
 
 SIZES = {"width": 16, "ffn_width": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
 
@@ -115,6 +121,80 @@ def test_a_pair_to_explain_is_two_strings(model: jtrans.LoadedRun) -> None:
     for source, target in ((wrong, None), ("hund", wrong)):
         with pytest.raises(ConfigError, match="is of the type list, not a string"):
             model.explain(source, target)
+
+
+def test_a_traceback_says_where_and_what_to_do() -> None:
+    settings = {"training.max_updates": True}
+    with pytest.raises(jtrans.JtransError) as caught:
+        jtrans.train("demo/transformer", set=settings)
+    text = "".join(traceback.format_exception(caught.value))
+    assert "training.max_updates" in text
+    with pytest.raises(jtrans.JtransError) as caught:
+        jtrans.load("absent")
+    assert f"\nhint: {caught.value.hint}" in "".join(traceback.format_exception(caught.value))
+
+
+class _At(TrainingEvents):
+    """Calls a function after the first update."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.call: Callable[[], object] | None = call
+
+    def update(self, advance: Advance) -> None:
+        call, self.call = self.call, None
+        if call:
+            call()
+
+
+def test_an_interrupted_training_is_saved(model: jtrans.LoadedRun, corpus: PreparedCorpus) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    recipe, settings = model.run.folder / "config.toml", {"training.max_updates": 50}
+    interrupt = _At(lambda: signal.raise_signal(signal.SIGINT))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            jtrans.train(recipe, data=corpus.folder, run="other", set=settings, events=interrupt)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert jtrans.load("other", "last").run.checkpoints()[-1].update == 1
+
+
+def test_a_second_training_in_the_process_is_refused(
+    model: jtrans.LoadedRun, corpus: PreparedCorpus
+) -> None:
+    errors: list[BaseException | None] = []
+
+    def train_too() -> None:
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            same = pool.submit(jtrans.train, recipe, data=corpus.folder, run="third")
+            errors.append(same.exception())
+
+    recipe = model.run.folder / "config.toml"
+    jtrans.train(recipe, data=corpus.folder, run="second", events=_At(train_too))
+    assert isinstance(errors[0], jtrans.JtransError)
+    assert "another thread of this process is training" in str(errors[0])
+    assert not Path("third").exists()
+    jtrans.train(recipe, data=corpus.folder, run="third")
+
+
+def test_a_model_that_has_translated_can_be_copied(model: jtrans.LoadedRun) -> None:
+    sources = ["hund sieht katze"]
+    expected = model.translate(sources)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert other.translate(sources) == expected
+
+
+def test_loading_draws_no_random_numbers(model: jtrans.LoadedRun) -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    jtrans.load(model.run)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_lines_that_are_too_long_are_warned_of(model: jtrans.LoadedRun) -> None:
+    with pytest.warns(UserWarning, match="translated in"):
+        model.translate(["hund . " * 700], beam=1, max_length="2")
 
 
 def test_search_options_are_checked_by_name(model: jtrans.LoadedRun) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jtrans.config.arguments import check_argument, type_error
 from jtrans.errors import name_hint, option_error, usage_error
+from jtrans.progress import Silent
 
 if TYPE_CHECKING:
     import torch
@@ -41,6 +43,8 @@ class LoadedRun:
         self, sources: Iterable[str], *, beam: int | None = None, **search: Any
     ) -> list[str]:
         """Return the best translation of every sentence, in order; empty sentences stay empty.
+
+        A line that is too long for the model is translated in parts, with a warning.
 
         Args:
             sources: raw text.
@@ -129,7 +133,6 @@ class LoadedRun:
         """
         from jtrans.analysis.attention.pairs import explain_pair
         from jtrans.analysis.attention.views import ViewSelection
-        from jtrans.progress import Silent
 
         check_argument("source", source, str)
         if target is not None:
@@ -152,7 +155,16 @@ class LoadedRun:
                 raise option_error(f"unknown search option {name}", name_hint(name, usable))
         chosen = dict(search) if beam is None else {**search, "beam": beam}
         options = replace(self.translator.options, **chosen, nbest=n)
-        return self.translator.with_options(options).translate_nbest(lines)
+        translator = self.translator.with_options(options)
+        return translator.translate_nbest(lines, progress=_PythonWarnings())
+
+
+class _PythonWarnings(Silent):
+    """A `Progress` that passes warnings on to Python's."""
+
+    def warn(self, text: str) -> None:
+        """Warn of a line."""
+        warnings.warn(text, stacklevel=2)
 
 
 def _listed(name: str, given: Any) -> list[str]:

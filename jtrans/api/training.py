@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
-from collections.abc import Callable, Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from jtrans.config.arguments import check_argument, type_error
 from jtrans.data import PREPARED
-from jtrans.errors import CorpusError, usage_error
+from jtrans.errors import CorpusError, JtransError, usage_error
 
 if TYPE_CHECKING:
     import torch
 
     from jtrans.config import Config
     from jtrans.training.events import Result, TrainingEvents
+
+_AT_WORK = threading.Lock()  # held while a thread trains
 
 
 def train(
@@ -35,6 +41,10 @@ def train(
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Result:
     """Train a new run, or continue an existing one where it stopped.
+
+    Ctrl-C saves the run before `KeyboardInterrupt` is raised; a second one stops at once. A process
+    trains one run at a time: training seeds the random numbers of torch and Python, and sets how
+    torch multiplies matrices.
 
     Args:
         recipe: a name of `jtrans recipes`, a TOML file, or its sections as a mapping.
@@ -55,9 +65,12 @@ def train(
         How training ended; its `run` is the folder that `load` takes.
 
     Raises:
-        JtransError: settings or data that cannot be used, or work that failed.
+        JtransError: settings or data that cannot be used, work that failed, or another thread
+            that trains.
+        KeyboardInterrupt: Ctrl-C, once the run is saved.
     """
     from jtrans.runs import find_run
+    from jtrans.training.events import TrainingEvents
     from jtrans.training.session import train as train_run
 
     paths = {"data": data, "run": run, "initial": initial}
@@ -69,25 +82,69 @@ def train(
         check_argument(name, flag, bool)
     if not callable(should_stop):
         raise type_error("should_stop", should_stop, "a function")
+    if not isinstance(events, TrainingEvents | None):
+        raise type_error("events", events, "an object of a subclass of TrainingEvents")
     if set is not None and not (isinstance(set, Mapping) and all(map(_is_string, set))):
         raise usage_error("set is no mapping of settings", 'set={"model.width": 256}')
     if keep_optimiser and initial is None:
         raise usage_error("keep_optimiser needs initial, the run to start from", "initial='runs/a'")
     config = load_recipe(recipe, set)
     folder = Path(run) if run else default_run(recipe)
-    return train_run(
-        config,
-        data=find_data(data, config, None if restart else folder),
-        run=folder,
-        device=None if device is None else str(device),  # of torch.device, too
-        restart=restart,
-        initial=find_run(str(initial)) if initial is not None else None,
-        keep_optimiser=keep_optimiser,
-        tensorboard=tensorboard,
-        shard_model=shard_model,
-        events=events,
-        should_stop=should_stop,
-    )
+    with _alone(), _saved_at_interrupt(should_stop) as is_over:
+        return train_run(
+            config,
+            data=find_data(data, config, None if restart else folder),
+            run=folder,
+            device=None if device is None else str(device),  # of torch.device, too
+            restart=restart,
+            initial=find_run(str(initial)) if initial is not None else None,
+            keep_optimiser=keep_optimiser,
+            tensorboard=tensorboard,
+            shard_model=shard_model,
+            events=events,
+            should_stop=is_over,
+        )
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Refuse to train in two threads, which would draw from the same random numbers."""
+    if not _AT_WORK.acquire(blocking=False):
+        raise JtransError(
+            "another thread of this process is training",
+            hint="train after it, or in another process",
+            kind="run.thread",
+        )
+    try:
+        yield
+    finally:
+        _AT_WORK.release()
+
+
+@contextlib.contextmanager
+def _saved_at_interrupt(should_stop: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
+    """Let the first Ctrl-C end training as `should_stop` does, and raise it afterwards.
+
+    Signals that the caller, or the command line, handles are left to them.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield should_stop
+        return
+    interrupts: list[int] = []
+
+    def receive(number: int, frame: FrameType | None) -> None:
+        if interrupts:
+            raise KeyboardInterrupt
+        interrupts.append(number)
+
+    signal.signal(signal.SIGINT, receive)
+    try:
+        yield lambda: bool(interrupts) or should_stop()
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if interrupts:
+        raise KeyboardInterrupt
 
 
 def load_recipe(

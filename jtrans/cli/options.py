@@ -103,7 +103,7 @@ SEARCH_PRECISION = option(
 )
 JSON = flag("--json", "Print one JSON object on stdout.")
 SETTINGS = option(
-    "Change a setting (none: as if not set); may repeat.", "KEY=VALUE", names=["--set"]
+    "Change a setting (none: no such limit); may repeat.", "KEY=VALUE", names=["--set"]
 )
 DEVICE = device_option(MACHINE)
 VALID = option("Validation files.", "PREFIX")

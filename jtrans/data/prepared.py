@@ -356,6 +356,12 @@ def _load(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _damaged(folder: Path, fault: str) -> CorpusError:
+    if not folder.is_dir():
+        return CorpusError(
+            f"the prepared corpus in {folder} is gone",
+            hint="it was moved or deleted, or the working directory is another one now",
+            kind="corpus.missing",
+        )
     return CorpusError(
         f"the prepared corpus in {folder} is damaged: {fault}",
         hint=_repair_hint(folder),

@@ -63,7 +63,7 @@ def load_model(
     device = device or resolve_device(None)
     prepare_device(device)
     sides = run.pipeline.source, run.pipeline.target
-    with UndrawnParameters():
+    with UndrawnParameters(), torch.random.fork_rng(devices=[]):
         model = build_model(config.model, *(len(side.vocabulary) for side in sides))
     load_weights(model, opened.weights)
     if not all(bool(weight.isfinite().all()) for weight in model.parameters()):
@@ -234,6 +234,10 @@ class Translator:
             self._encode(self.pipeline.target, given.text, f"translation {number:,}", progress),
         )
         return [pair] if max(map(len, pair)) > 1 else []
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is prepared for this process: its tensors cannot be copied."""
+        return {name: value for name, value in vars(self).items() if name != "_searched"}
 
     @property
     def _limited(self) -> Sequence[Limited]:

@@ -167,7 +167,7 @@ def test_no_prefix_is_suggested_that_lacks_a_side(tmp_path: Path) -> None:
 @pytest.mark.parametrize("given", ["tt.tsv", "t.tsv.gz"])
 def test_a_missing_file_of_both_sides_suggests_the_nearest_name(tmp_path: Path, given: str) -> None:
     (tmp_path / "t.tsv").write_bytes(b"a\tb\n")
-    with pytest.raises(CorpusError, match=rf"no such file: .*/{given}$") as caught:
+    with pytest.raises(CorpusError, match=rf"(?m)no such file: .*/{given}$") as caught:
         read_text(str(tmp_path / given), ("de", "en"))
     assert caught.value.hint == f"did you mean {tmp_path / 't.tsv'}?"
 

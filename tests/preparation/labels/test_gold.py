@@ -74,7 +74,7 @@ def corrected(corpus: Corpus, kind: str) -> Corpus:
 def test_corrected_annotation_makes_another_corpus(tmp_path: Path, kind: str) -> None:
     options, other = PrepareOptions(bpe="none"), corrected(gold_corpus(), kind)
     prepare(gold_corpus(), tmp_path / "out", options=options, workers=1)
-    with pytest.raises(CorpusError, match=r"different gold annotation$"):
+    with pytest.raises(CorpusError, match=r"(?m)different gold annotation$"):
         prepare(other, tmp_path / "out", options=options, workers=1)
     prepare(other, tmp_path / "out", options=options, workers=1, force=True)
     listener = Listener()
