@@ -140,6 +140,9 @@ def _usage_error(error: Any, arguments: Sequence[str] = ()) -> JtransError:
         hint = "separate seeds by commas: --seeds 1,2,3"
     value = _given_value(getattr(error, "param", None), arguments)
     ending = f" (got {value!r})" if value is not None else ""
+    # as pydantic says it, by which Typer checks values
+    message = message.replace("Value error, ", "").replace("Input should be", "not")
+    message = re.sub(r", unable to parse string as an? \w+", "", message)
     return JtransError(message.strip().rstrip(".") + ending, hint=hint, kind="command.usage")
 
 

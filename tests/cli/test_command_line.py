@@ -262,6 +262,21 @@ def test_a_wrong_option_shows_the_value_that_was_given(given: list[str], jtrans:
     assert "(got '-3')" in err
 
 
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("average x --choose newest", "'--choose': 'newest' is not one of 'valid-loss'"),
+        ("translate x --beam wide", "'--beam': not a valid integer (got 'wide')"),
+        ("scale --ratio x", "'--ratio': not a valid number (got 'x')"),
+        ("train x --processes 0", "'--processes': not greater than or equal to 1 (got '0')"),
+    ],
+)
+def test_a_wrong_value_is_refused_in_plain_words(line: str, reason: str, jtrans: Jtrans) -> None:
+    result = jtrans(*line.split())
+    assert result.code == 2
+    assert result.err.startswith(f"error: Invalid value for {reason}")
+
+
 def test_all_values_of_a_wrong_option_are_shown(jtrans: Jtrans) -> None:
     code, _, err = jtrans("scale", "--from-losses", "1.6", "x", "1.5", "--layers", "5")
     assert code == 2

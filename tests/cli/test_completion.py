@@ -96,11 +96,14 @@ def complete(tmp_path: Path, shell_process: subprocess.Popen[str]) -> Complete:
 CASES: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "commands": (("tra",), {"train", "translate"}),
     "subcommands": (("analyze", "le"), {"length"}),
-    "runs": (("translate", ""), {"base", "study/fast", "@last"}),
+    "runs": (("translate", ""), {"base", "imported", "study/fast", "@last"}),
     "a run": (("translate", "st"), {"study/fast"}),
     "a second run": (("score", "base", "stu"), {"study/fast"}),
     "runs of an analysis": (("analyze", "length", "b"), {"base"}),
-    "runs by their folders": (("average", "runs/"), {"runs/base", "runs/study/fast"}),
+    "runs by their folders": (
+        ("average", "runs/"),
+        {"runs/base", "runs/imported", "runs/study/fast"},
+    ),
     "recipes": (("train", "demo/transformer-s"), {"demo/transformer-small"}),
     "recipes to print": (
         ("recipes", "demo/reformer-f"),
