@@ -177,6 +177,26 @@ def test_a_second_training_in_the_process_is_refused(
     jtrans.train(recipe, data=corpus.folder, run="third")
 
 
+def test_events_that_are_no_listener_are_refused_before_a_run_begins(
+    corpus: PreparedCorpus,
+) -> None:
+    events: Any = print
+    with pytest.raises(ConfigError, match="events is of the type builtin_function_or_method"):
+        jtrans.train("demo/transformer", data=corpus.folder, run="new", events=events)
+    assert not Path("new").exists()
+
+
+def test_a_corpus_that_is_gone_is_not_called_damaged(
+    corpus: PreparedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(corpus.folder.parent)
+    opened = PreparedCorpus.open(Path(corpus.folder.name))
+    monkeypatch.chdir(tmp_path)
+    for read in (lambda: opened.pairs("train"), lambda: opened.raw_lines("valid", "source")):
+        with pytest.raises(CorpusError, match=r"the prepared corpus in \S+ is gone"):
+            read()
+
+
 def test_a_model_that_has_translated_can_be_copied(model: jtrans.LoadedRun) -> None:
     sources = ["hund sieht katze"]
     expected = model.translate(sources)

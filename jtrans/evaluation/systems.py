@@ -95,12 +95,7 @@ class SeedGroup:
     @cached_property
     def runs(self) -> list[SeedGroup]:
         """The systems by run: each alone, the checkpoints of a run together."""
-        runs: dict[str, SeedGroup] = {}
-        for number, system in enumerate(self.members):
-            key = f"alone {number}" if system.run is None else f"run {system.run}"
-            name = system.name if system.run is None else system.run
-            runs.setdefault(key, SeedGroup(name, [])).members.append(system)
-        return list(runs.values())
+        return _grouped(self.members, [system.run for system in self.members])
 
     def mean(self, metric: str) -> float:
         """Return the mean of a metric over the runs."""
@@ -209,8 +204,8 @@ def evaluate(
         "tokenizer": tokenizer,
     }
     bootstrap = Bootstrap(len(references[0]) if references else 0)
-    systems, groups = [], dict[str, SeedGroup]()
-    for number, output in enumerate(outputs):
+    systems = []
+    for output in outputs:
         scores = sacrebleu_scores(
             output.lines, references, metrics=plain, bootstrap=bootstrap, **options
         )
@@ -220,10 +215,8 @@ def evaluate(
         by_metric = dict(zip(plain, scores, strict=True))
         system = SystemScores(output.name, by_metric, tokenised, output.run)
         systems.append(system)
-        key = f"alone {number}" if output.group is None else f"group {output.group}"
-        name = output.name if output.group is None else output.group
-        groups.setdefault(key, SeedGroup(name, [])).members.append(system)
-    compared = compare_groups(list(groups.values()), plain, bootstrap.sentences)
+    groups = _grouped(systems, [output.group for output in outputs])
+    compared = compare_groups(groups, plain, bootstrap.sentences)
     warnings: list[str | None] = []
     if "bleu" in plain and tokenizer != "none":
         warnings = [tokenised_warning(each.name, each.lines) for each in outputs]
@@ -231,11 +224,20 @@ def evaluate(
     return Evaluation(
         list(metrics),
         systems,
-        list(groups.values()),
+        groups,
         compared,
         len(references),
         [warning for warning in warnings if warning],
     )
+
+
+def _grouped(systems: Sequence[SystemScores], names: Sequence[str | None]) -> list[SeedGroup]:
+    """Return the systems by the names of their groups; each without a name is a group alone."""
+    groups: dict[str | int, SeedGroup] = {}
+    for number, (system, name) in enumerate(zip(systems, names, strict=True)):
+        key, title = (number, system.name) if name is None else (name, name)
+        groups.setdefault(key, SeedGroup(title, [])).members.append(system)
+    return list(groups.values())
 
 
 def compare_groups(

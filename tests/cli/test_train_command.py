@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 from plugins.command_line import Jtrans, start_process
+from safetensors.torch import load_file, save_file
 
 from jtrans.cli.stop_signals import StopSignals
 from jtrans.cli.train import _suggest_continuing
@@ -475,6 +476,11 @@ def test_averaging_names_what_it_made(workplace: Path, jtrans: Jtrans) -> None:
     without = json.loads(jtrans(*choose, "--json").out)
     assert len(without["validated"]) == 2
     assert not [name for each in without["validated"] for name in each["of"] if name == folder.name]
+    newest_weights = workplace / "runs/avg/checkpoints/step-00000006/model.safetensors"
+    (newest_weights.parent / "sha256.json").unlink()
+    other = {name: tensor[:1] for name, tensor in load_file(newest_weights).items()}
+    save_file(other, newest_weights)
+    assert "checkpoints/step-00000006/model.safetensors" in jtrans(*choose).err
 
 
 @pytest.mark.sample(4)
