@@ -266,12 +266,7 @@ def check_same_data(results: Iterable[RowResult], task: str | None = None) -> No
     for result in results:
         first = first or result
         if result.task != (task or first.task):
-            raise ConfigError(
-                f"{result.file_name} is of the task {result.task}, not of {task or first.task}",
-                where="--task",
-                hint="keep the results of each task in a folder of their own",
-                kind="reproduce.other-task",
-            )
+            raise _other_task(result.file_name, result, task or first.task)
         if result.data["digests"] != first.data["digests"]:
             raise _other_data(result, first)
         if result.setting != first.setting:
@@ -301,6 +296,15 @@ def check_same_data(results: Iterable[RowResult], task: str | None = None) -> No
             twin = translated.setdefault((result.row, name, split.hypotheses), result)
             if twin.seed != result.seed:
                 raise _same_translations(result, twin, name)
+
+
+def _other_task(place: Path | str, result: RowResult, task: str) -> ConfigError:
+    return ConfigError(
+        f"{place} is of the task {result.task}, not of {task}",
+        where="--task",
+        hint="keep the results of each task in a folder of their own",
+        kind="reproduce.other-task",
+    )
 
 
 def _other_data(result: RowResult, first: RowResult) -> ConfigError:
@@ -362,6 +366,8 @@ def merge(
     for path in paths:
         result = RowResult.read(path)
         name = result.file_name
+        if result.task != task:
+            raise _other_task(path, result, task)
         if recipes.get(result.row) != result.recipe:
             what = f"{result.row} of the recipe {result.recipe}"
             raise ConfigError(

@@ -73,7 +73,8 @@ class Job:
         more = {"training.seed": seed}
         if self.average:
             # interrupted training also leaves checkpoints between validations
-            more["training.keep.last"] = 2 * self.average
+            of_row = row.settings.get("training.keep.last", 0)
+            more["training.keep.last"] = max(of_row, 2 * self.average)
         return row_config(row, self.task, self.setting, self.overrides, more)
 
     def checkpoint(self, row: Row) -> str:

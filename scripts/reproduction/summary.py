@@ -21,6 +21,7 @@ from scripts.reproduction.row import LIMITS, is_of_recipe, row_config
 from scripts.reproduction.settings import plain, settings_differ
 
 BLEU, PAPER_BLEU = "bleu", "multi-bleu"
+WHOLE_MINUTES = 10  # fewer have a decimal
 FEWEST_SEEDS = 3  # of row and baseline: fewer hardly show how much seeds differ
 
 
@@ -142,7 +143,7 @@ def cells(experiment: Experiment, summary: RowSummary) -> list[str]:
         f"{results[0].parameters / 1e6:.2f} M",
         ",".join(str(result.seed) for result in results),
         mean_of([result.training["updates"] for result in results], 0),
-        mean_of([result.training["minutes"] for result in results], 0),
+        minutes_of([result.training["minutes"] for result in results]),
         mean_of(processor_minutes(results) or [], 1),
         spread_of([result.training["valid_loss"] for result in results], 3),
         *_perplexity(summary),
@@ -203,6 +204,11 @@ def mean_of(values: Sequence[float], digits: int) -> str:
     return f"{np.mean(values):,.{digits}f}" if values else ""
 
 
+def minutes_of(values: Sequence[float]) -> str:
+    """Return the mean of minutes as text, whole minutes from ten on."""
+    return mean_of(values, 0 if np.round(np.mean(values), 1) >= WHOLE_MINUTES else 1)
+
+
 def spread_of(values: Sequence[float], digits: int) -> str:
     """Return the mean as text, with the standard deviation of several values."""
     text = f"{np.mean(values):.{digits}f}"
@@ -256,6 +262,7 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
     if experiment.overrides:
         lines.append(f"Changed in every recipe: {'; '.join(experiment.overrides)}.")
     lines += _changes(experiment, summaries) + _averages(summaries) + _unfinished(summaries)
+    lines += _without_baseline(experiment, summaries)
     if any(len(summary.results) > 1 for summary in summaries):
         lines.append("±: standard deviation between seeds.")
     lines.append(
@@ -337,6 +344,20 @@ def _unfinished(summaries: Sequence[RowSummary]) -> list[str]:
     return [
         "A limit of the recipe ended training before early stopping did, so the validation loss "
         f"may still have been falling: {', '.join(rows)}."
+    ]
+
+
+def _without_baseline(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
+    """Return a note on rows whose baseline has no result."""
+    done = {summary.row.name for summary in summaries}
+    rows_of: dict[str, list[str]] = {}
+    for summary in summaries:
+        baseline = summary.row.baseline or experiment.rows[0].name
+        if baseline not in done:
+            rows_of.setdefault(baseline, []).append(summary.row.name)
+    return [
+        f"{baseline} has no result, so there is no difference to it: {', '.join(rows)}."
+        for baseline, rows in rows_of.items()
     ]
 
 

@@ -38,7 +38,14 @@ from scripts.reproduction.data import catalogue_name
 from scripts.reproduction.results import RowResult, read_results
 from scripts.reproduction.row import Job, is_of_recipe, limited, machine
 from scripts.reproduction.settings import plain, settings_differ
-from scripts.reproduction.summary import RowSummary, cells, notes, processor_minutes, summarise
+from scripts.reproduction.summary import (
+    RowSummary,
+    cells,
+    minutes_of,
+    notes,
+    processor_minutes,
+    summarise,
+)
 from scripts.reproduction.verdict import conclusion, verdict
 
 ROOT = Path(__file__).parents[2]
@@ -776,6 +783,23 @@ def test_a_result_is_printed_with_one_thread_and_kept_as_it_was_written(done: Pa
     assert replace(result, machine=machine).place == "A, cpu, 1 thread"
     machine["device"] = "cpu, 11 threads"
     assert replace(result, machine=machine).place == "A, cpu, 11 threads"
+
+
+def test_averages_keep_the_checkpoints_that_a_row_asks_for(data: Path, tmp_path: Path) -> None:
+    corpus = PreparedCorpus.open(data)
+    row = Row("plain", "demo/transformer-small", {"training.keep.last": 10})
+    for average, kept in ((0, 10), (3, 10), (6, 12)):
+        job = Job("grammar-de-en", corpus, tmp_path, average=average)
+        assert job.config(row, seed=1).training.keep.last == kept
+
+
+def test_minutes_have_a_decimal_where_whole_minutes_would_be_coarse() -> None:
+    assert [minutes_of(values) for values in ([0.3, 0.5], [9.96], [9.0, 11.0], [79.2])] == [
+        "0.4",
+        "10",
+        "10",
+        "79",
+    ]
 
 
 def test_a_result_names_all_devices_of_its_training(tmp_path: Path, done: Path) -> None:

@@ -268,6 +268,21 @@ def test_results_of_another_task_are_refused(out: Path, capsys: pytest.CaptureFi
     line = ["equal-parameters", "--task", "multi30k-de-en", "--out", out, "--table"]
     assert reproduce(*line) == 2
     assert "is of the task grammar-de-en" in capsys.readouterr().err
+    line = ["equal-parameters", "--task", "multi30k-de-en", "--out", out.parent / "other"]
+    assert reproduce(*line, "--merge", KEPT / NAME) == 2
+    assert f"{KEPT / NAME} is of the task grammar-de-en" in capsys.readouterr().err
+
+
+def test_a_table_says_which_baseline_has_no_result(
+    out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "transformer-small has no result, so there is no difference to it: reformer-fast.\n"
+    assert reproduce(*DEMO, "--out", out, "--table") == 0
+    assert text not in capsys.readouterr().out
+    for path in (out / "rows").glob("transformer-small-*.json"):
+        path.unlink()
+    assert reproduce(*DEMO, "--out", out, "--table") == 0
+    assert text in capsys.readouterr().out
 
 
 def test_results_of_fewer_splits_are_left_out_and_named(
