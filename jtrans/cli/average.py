@@ -64,6 +64,7 @@ def average(
     from jtrans.training.weights.averaging import (
         average_checkpoints,
         check_name,
+        check_place,
         choose_checkpoints,
         replaced_average,
     )
@@ -73,6 +74,7 @@ def average(
     checkpoints = choose_checkpoints(opened, last=most, updates=updates)
     candidates: list[Candidate] = []
     if choose is not None:
+        check_place(opened, checkpoints, name)  # before minutes of validations
         candidates = _validated(opened, checkpoints, data, choose, device)
         checkpoints = list(candidates[0].checkpoints)
     replaced = replaced_average(opened, checkpoints, name)

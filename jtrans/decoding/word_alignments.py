@@ -22,6 +22,7 @@ from jtrans.decoding.batches import Batch, by_length, check_positions
 from jtrans.decoding.halving import in_halves
 from jtrans.errors import ConfigError, name_hint
 from jtrans.models.base import AttentionMap, TranslationModel
+from jtrans.models.contract import attention_maps
 from jtrans.nn.recorder import keep_instead
 from jtrans.progress import Silent
 from jtrans.text.alignments import WordAlignment
@@ -86,7 +87,7 @@ def attention_to_source(
         source, mask = padded([sources[i] for i in batch], model.device)
         target, _ = padded([[EOS, *targets[i][:-1]] for i in batch], model.device)
         with keep_instead(kept):
-            maps = model.explain(source, target)
+            maps = attention_maps(model, source, target)
         return [*target_to_source([m for m in maps if layer in (None, m.name)], mask)]
 
     explained = in_halves(
@@ -115,7 +116,7 @@ def choose_layer(model: TranslationModel, layer: str | None = None) -> str:
     """
     shortest = _shortest(model)
     mask = torch.ones_like(shortest, dtype=torch.bool)
-    names = [name for name, _ in target_to_source(model.explain(shortest, shortest), mask)]
+    names = [name for name, _ in target_to_source(attention_maps(model, shortest, shortest), mask)]
     if not names:
         raise ConfigError(
             f"{model.config.system} has no attention from target to source words",
@@ -147,7 +148,7 @@ def _block_of(model: TranslationModel, layer: str) -> Hashable | None:
 
     shortest = _shortest(model)
     with keep_instead(marked):
-        maps = {each.name: each.weights for each in model.explain(shortest, shortest)}
+        maps = {each.name: each.weights for each in attention_maps(model, shortest, shortest)}
     return next((block for block, mark in marks.items() if (maps[layer] == mark).all()), None)
 
 

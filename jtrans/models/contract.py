@@ -1,15 +1,19 @@
 """What a system of another distribution is checked for before it is used.
 
 The contract tests check far more; these two mistakes would pass unnoticed in training: weights
-that nobody trains, and results of other shapes, which broadcast.
+that nobody trains, and results of other shapes, which broadcast. Attention maps are checked when
+they are wanted: a system can be used without them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
-from jtrans.models.base import TranslationModel
+from jtrans.errors import ConfigError
+from jtrans.models.base import AttentionMap, TranslationModel
 
 B, S, T, BEAM = 2, 5, 3, 2  # the sizes of what is tried: all sizes of a result are different
 
@@ -30,6 +34,36 @@ def fault_of(model: TranslationModel, vocabulary: int) -> str | None:
         fault = _wrong_shape(model.eval(), vocabulary)
     model.train(was_training)
     return fault
+
+
+def attention_maps(model: TranslationModel, source: Tensor, target: Tensor) -> list[AttentionMap]:
+    """Return what `model.explain` returns for source ids [B, S] and target ids [B, T], checked.
+
+    Raises:
+        ConfigError: a map has axes that are not those of its weights.
+    """
+    maps = model.explain(source, target)
+    sizes = {"source": source.shape[1], "target": target.shape[1]}
+    for each in maps:
+        if not _is_map(each, sizes):
+            raise ConfigError(
+                f"{model.config.system}.explain returned the attention map {each.name} with the "
+                f"axes {each.axes} after the batch, but with weights {list(each.weights.shape)}, "
+                f"for {source.shape[1]} source and {target.shape[1]} target tokens",
+                hint="name every axis after the batch, the one attended over last, which is source "
+                "or target: docs/adding-a-system.md",
+                kind="config.broken-system",
+            )
+    return maps
+
+
+def _is_map(item: AttentionMap, sizes: Mapping[str, int]) -> bool:
+    shape = item.weights.shape[1:]
+    return (
+        len(shape) == len(item.axes) > 0
+        and item.axes[-1] in sizes
+        and all(sizes.get(axis, size) == size for axis, size in zip(item.axes, shape, strict=True))
+    )
 
 
 def _weights_outside(model: TranslationModel) -> str | None:

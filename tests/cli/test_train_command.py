@@ -466,6 +466,8 @@ def test_averaging_names_what_it_made(workplace: Path, jtrans: Jtrans) -> None:
     (newest,) = (each for each in result["validated"] if len(each["of"]) == 1)
     logged = [e for e in Run(workplace / "runs/avg").events() if e["event"] == "validation"]
     assert newest["valid-loss"] == pytest.approx(logged[-1]["valid_loss"], rel=1e-6)
+    taken = jtrans("average", "runs/avg", "--choose", "valid-loss", "--name", "early")
+    assert taken.code == 2 and "early exists" in taken.err
     folder = workplace / "runs/avg/checkpoints/step-00000004"
     choose = ("average", "runs/avg", "--choose", "valid-loss")
     weights = (folder / "model.safetensors").read_bytes()

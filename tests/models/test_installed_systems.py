@@ -15,6 +15,7 @@ from plugins.command_line import ROOT
 from plugins.installed_systems import MINE, BringSystem, documented_system, install
 
 from jtrans.errors import ConfigError
+from jtrans.models.contract import attention_maps
 from jtrans.models.zoo import SYSTEMS, build_model, system_configs
 
 
@@ -115,6 +116,20 @@ def test_results_of_other_shapes_are_refused(
     config = system_configs()["mine"](system="mine", width=8)
     with pytest.raises(ConfigError, match=fault):
         build_model(config, 20, 20)
+
+
+@pytest.mark.parametrize(
+    "axes", ['("source", "target")', '("source",)', '("target", "head")', "()"]
+)
+def test_attention_maps_with_other_axes_than_their_weights_are_refused(
+    axes: str, bring_system: BringSystem
+) -> None:
+    assert documented_system().count('("target", "source")') == 1
+    bring_system(documented_system().replace('("target", "source")', axes))
+    model = build_model(system_configs()["mine"](system="mine", width=8), 20, 20)
+    source, target = torch.ones(1, 4, dtype=torch.int64), torch.ones(1, 3, dtype=torch.int64)
+    with pytest.raises(ConfigError, match=r"mine\.explain returned the attention map decoder\.0"):
+        attention_maps(model, source, target)
 
 
 def test_trying_a_new_model_draws_no_random_numbers(bring_system: BringSystem) -> None:

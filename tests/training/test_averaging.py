@@ -16,6 +16,7 @@ from jtrans.training.session import train
 from jtrans.training.weights.averaging import (
     average_checkpoints,
     average_weights,
+    check_place,
     choose_checkpoints,
     replaced_average,
 )
@@ -141,6 +142,22 @@ def test_a_folder_with_other_files_than_an_average_is_not_replaced(
     folder.write_text("mine", encoding="utf-8")
     with pytest.raises(ConfigError, match="checkpoints/average exists"):
         replaced_average(copy, newest, "average")
+
+
+def test_a_place_is_refused_only_if_no_average_of_the_newest_may_have_it(
+    run: Run, tmp_path: Path
+) -> None:
+    copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
+    every = choose_checkpoints(copy)
+    check_place(copy, every, "mid")
+    folder = average_checkpoints(copy, choose_checkpoints(copy, last=2), "mid")
+    check_place(copy, every, "mid")
+    average_checkpoints(copy, choose_checkpoints(copy, updates=[2, 4]), "early")
+    with pytest.raises(ConfigError, match="checkpoints/early exists"):
+        check_place(copy, every, "early")
+    (folder / "average.json").unlink()
+    with pytest.raises(ConfigError, match="checkpoints/mid exists"):
+        check_place(copy, every, "mid")
 
 
 def test_all_checkpoints_are_those_with_weights(run: Run, tmp_path: Path) -> None:

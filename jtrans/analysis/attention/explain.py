@@ -101,9 +101,12 @@ def explain(
         predicted: target subwords without end mark, given or the system's own.
 
     Raises:
+        ConfigError: the system returns no proper maps.
         DecodingError: a sentence is empty, or the weights are too many to hold in memory.
     """
     import torch
+
+    from jtrans.models.contract import attention_maps
 
     pieces = pipeline.source.pieces(source)
     if not pieces:
@@ -115,7 +118,8 @@ def explain(
     source_ids = pipeline.source.encode_pieces(pieces)
     target_ids = pipeline.target.encode_pieces(predicted)
     _check_size(model, len(source_ids), len(target_ids))
-    maps = model.explain(
+    maps = attention_maps(
+        model,
         torch.tensor([source_ids], device=model.device),
         torch.tensor([[EOS, *target_ids[:-1]]], device=model.device),
     )
@@ -152,9 +156,11 @@ def _check_size(model: TranslationModel, source: int, target: int) -> None:
     """Refuse a pair with too many weights, extrapolated from a pair of one token each."""
     import torch
 
+    from jtrans.models.contract import attention_maps
+
     shortest = torch.full((1, 1), EOS, device=model.device)
     total = 0
-    for item in model.explain(shortest, shortest):
+    for item in attention_maps(model, shortest, shortest):
         growth = source ** item.axes.count("source") * target ** item.axes.count("target")
         total += item.weights.numel() * growth
     if total > MOST_WEIGHTS:

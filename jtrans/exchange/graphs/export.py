@@ -81,15 +81,17 @@ def export_to_onnx(run: Run, folder: Path, *, checkpoint: str = "best") -> Expor
 
 
 def check_traceable(model: TranslationModel) -> None:
-    """Refuse a model that loops over positions.
+    """Refuse a model with recurrent layers, ours or torch's.
 
     Raises:
         ConfigError: it has recurrent layers.
     """
-    if any(isinstance(module, NormedLstm) for module in model.modules()):
+    recurrent = (NormedLstm, nn.RNNBase)
+    if any(isinstance(module, recurrent) for module in model.modules()):
         raise ConfigError(
             f"{model.config.system} cannot be exported to ONNX: its recurrent layers loop over the "
-            "positions of a sentence, and a graph would fix the loop at one length",
+            "positions of a sentence, and a graph would fix the loop at one length, or torch's "
+            "layers at one number of sentences",
             hint="the systems without recurrent layers can: jtrans models",
             kind="export.system",
         )

@@ -119,6 +119,22 @@ def replaced_average(run: Run, checkpoints: Sequence[Checkpoint], name: str) -> 
     return averaged
 
 
+def check_place(run: Run, checkpoints: Sequence[Checkpoint], name: str) -> None:
+    """Refuse a name that no average of the newest of some checkpoints may have.
+
+    Raises:
+        ConfigError: as of `replaced_average`, for any number of these checkpoints.
+    """
+    for first in reversed(range(len(checkpoints))):
+        try:
+            replaced_average(run, checkpoints[first:], name)
+        except ConfigError:
+            if first == 0:
+                raise
+        else:
+            return
+
+
 def average_weights(paths: Sequence[Path]) -> tuple[dict[str, Tensor], dict[str, str] | None]:
     """Return the mean of the tensors of some weight files, and the metadata of the last one.
 

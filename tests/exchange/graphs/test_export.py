@@ -20,9 +20,9 @@ from jtrans.decoding.options import DecodingChoices
 from jtrans.decoding.translator import Translator, load_model
 from jtrans.errors import ConfigError, WorkError
 from jtrans.exchange.check import check_export
-from jtrans.exchange.graphs.export import compare, export_to_onnx
+from jtrans.exchange.graphs.export import check_traceable, compare, export_to_onnx
 from jtrans.exchange.graphs.sessions import Graphs
-from jtrans.models.zoo import SYSTEMS
+from jtrans.models.zoo import SYSTEMS, build_model, system_configs
 from jtrans.progress import Silent
 from jtrans.runs import Run
 from jtrans.text.pipeline import TextPipeline, TextSide
@@ -87,6 +87,16 @@ def test_recurrent_systems_are_refused(make_run: MakeRun, system: str) -> None:
     with pytest.raises(ConfigError, match=f"{system} cannot be exported to ONNX: its recurrent"):
         export_to_onnx(run, run.folder / "out")
     assert not (run.folder / "out").exists()
+
+
+def test_layers_of_torch_that_loop_are_refused() -> None:
+    model = build_model(
+        system_configs()["transformer"](**TRACED["transformer"], system="transformer"), 20, 20
+    )
+    check_traceable(model)
+    model.add_module("extra", torch.nn.GRU(2, 2))
+    with pytest.raises(ConfigError, match="transformer cannot be exported to ONNX: its recurrent"):
+        check_traceable(model)
 
 
 def test_graphs_of_another_model_are_noticed(make_run: MakeRun) -> None:
