@@ -28,6 +28,7 @@ def translate_ids(
     others: Sequence[Sequence[Ids]] = (),
     constraints: Sequence[SearchConstraints] = (),
     sampling: SamplingOptions | None = None,
+    never: Sequence[int] = (),
     batch_tokens: int = BATCH_TOKENS,
     lines: Sequence[int] | None = None,
     progress: Progress = Silent(),
@@ -42,6 +43,8 @@ def translate_ids(
             same ids.
         constraints: of each sentence; by default none.
         sampling: draw from this distribution instead of searching.
+        never: tokens that are not drawn. (Searches do not need this: no trained model finds filler
+            probable.)
         batch_tokens: most padded source tokens in one batch.
         lines: the number of each sentence's line, for messages; None if they count from 1.
         progress: receives the number of sentences done.
@@ -64,7 +67,7 @@ def translate_ids(
             with torch.no_grad():
                 memories = [model.encode(*ids) for model, ids in zip(models, inputs, strict=True)]
         if sampling:
-            return draw(models, *inputs[0], options, sampling, own, memories)
+            return draw(models, *inputs[0], options, sampling, own, memories, never)
         return beam_search(models, *inputs[0], options, own, memories)
 
     lanes = lane_count(device)

@@ -325,6 +325,7 @@ class Translator:
                 ],
                 constraints=[each.constraints for each in sentences],
                 sampling=self.extras.sampling,
+                never=self.pipeline.target.vocabulary.filler,
                 batch_tokens=self.batch_tokens,
                 lines=[each.number for each in sentences],
                 progress=progress,
@@ -334,6 +335,8 @@ class Translator:
         self, line: str, parts: Sequence[InputSentence], nbests: Sequence[Sequence[Translation]]
     ) -> Translation:
         best = [nbest[0] for nbest in nbests]
+        encoder = ConstraintEncoder(self.pipeline.target)
+        encoder.check_joined([each.tokens for each in best], parts[0].constraints, parts[0].number)
         whole = joined(best, self.pipeline.target, self.options)
         if self.extras.alignments:
             texts = [part.text for part in parts]

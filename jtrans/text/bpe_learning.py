@@ -9,8 +9,9 @@ those of subword-nmt, shortcuts included, so that the codes are the same byte fo
 from __future__ import annotations
 
 import heapq
+import re
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
@@ -36,6 +37,9 @@ class _Learner:
     """The words as split so far, and how often each pair of neighbouring symbols occurs."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
+        # of words with white space in them, such as no-break spaces: how often each pair occurs, as
+        # subword-nmt counts it
+        self._spaced: dict[int, Counter[Pair]] = {}
         unique: dict[str, str] = {}  # one string for each symbol, however many words have it
         self._words: list[Word] = []
         self._frequencies = array("q")
@@ -50,6 +54,8 @@ class _Learner:
             index = len(self._words)
             self._words.append(split)
             self._frequencies.append(frequency)
+            if len(word.split()) > 1:
+                self._spaced[index] = Counter(pairwise(split))
             for pair in pairwise(split):
                 self._stats[pair] += frequency
                 self._places[pair].append(index)
@@ -91,16 +97,26 @@ class _Learner:
         words, frequencies, places = self._words, self._frequencies, self._places
         for index in places.pop(pair, ()):
             old = words[index]
-            new = merge_pair(old, first, second, joined)
-            if len(new) == len(old):
-                continue  # listed twice, or another merge has removed the pair
+            spaced = self._spaced.get(index)
+            if spaced is None:
+                new = merge_pair(old, first, second, joined)
+                if len(new) == len(old):
+                    continue  # listed twice, or another merge has removed the pair
+            elif spaced.pop(pair, 0) < 1:
+                continue
+            else:
+                new = _merged_at_spaces(old, first, second, joined)
             words[index] = new
             frequency = frequencies[index]
             for removed in _removed_pairs(old, first, second):
                 changes[removed] -= frequency
+                if spaced is not None:
+                    spaced[removed] -= 1
             for added in _added_pairs(new, joined):
                 changes[added] += frequency
                 places[added].append(index)
+                if spaced is not None:
+                    spaced[added] += 1
         for neighbours, change in changes.items():
             count = self._stats[neighbours] = self._stats[neighbours] + change
             if change > 0 and count > 0:
@@ -167,6 +183,16 @@ def merge_pair(word: Word, first: str, second: str, joined: str) -> Word:
         return word
     new += word[begin:]
     return tuple(new)
+
+
+def _merged_at_spaces(word: Word, first: str, second: str, joined: str) -> Word:
+    """Return a word with white space in it with each occurrence of the pair merged.
+
+    subword-nmt searches for them in a string, where they begin after any white space, not only
+    after the space between two symbols, and end before any.
+    """
+    pair = rf"(?<!\S){re.escape(f'{first} {second}')}(?!\S)"
+    return tuple(re.sub(pair, lambda _: joined, " ".join(word)).split(" "))
 
 
 def _removed_pairs(old: Word, first: str, second: str) -> Iterator[Pair]:

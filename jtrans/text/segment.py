@@ -2,7 +2,8 @@
 
 `join` undoes `segment`: exactly, up to repeated spaces, for `Whitespace`, `Character` and
 `Unspaced`, while `Moses` and `Jieba` restore spaces by rules, with the losses listed below. A
-second round trip changes nothing more.
+second round trip changes nothing more, except that `Moses` may move a space beside a quotation
+mark.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -84,6 +84,14 @@ class Vocabulary:
         """The pieces that have an id of their own."""
         return self._ids
 
+    @cached_property
+    def filler(self) -> Sequence[int]:
+        """The ids that stand for no word of any text."""
+        tokens = list(enumerate(self.tokens))[len(SPECIALS) :]
+        return [
+            i for i, token in tokens if not self.counts[i] and _FILLER.fullmatch(token) is not None
+        ]
+
     def token(self, token_id: int) -> str:
         """Return the token with this id."""
         return self.tokens[token_id]
@@ -114,5 +122,5 @@ class Vocabulary:
     def _ids(self) -> dict[str, int]:
         # Specials and filler are left out, see the class. Where a token is listed twice (as in
         # some published dictionaries), the later entry wins, as in fairseq.
-        entries = list(enumerate(zip(self.tokens, self.counts, strict=True)))[len(SPECIALS) :]
-        return {token: i for i, (token, count) in entries if count or not _FILLER.fullmatch(token)}
+        left_out = {*range(len(SPECIALS)), *self.filler}
+        return {token: i for i, token in enumerate(self.tokens) if i not in left_out}

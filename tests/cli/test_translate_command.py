@@ -186,6 +186,23 @@ def test_lines_of_a_pipe_before_a_bad_one_are_answered(
     assert result.out
 
 
+def test_what_a_pipe_gave_before_a_bad_line_is_kept_beside_the_output(
+    jtrans: Jtrans, make_run: MakeRun, tmp_path: Path
+) -> None:
+    run, output = make_run(), tmp_path / "out.en"
+    good = b"hund\n\nein mann\n"
+    refused = jtrans("translate", run, "-o", output, stdin=good + b"sch\xf6n\n")
+    kept = tmp_path / "out.en.incomplete"
+    assert refused.code == 2
+    assert f"what was written before is in {kept}" in refused.err
+    assert [path.name for path in tmp_path.glob("*out*")] == [kept.name]
+    assert jtrans("translate", run, "-o", output, stdin=good).code == 0
+    assert output.read_bytes() == kept.read_bytes() != b""
+    kept.unlink()
+    assert jtrans("translate", run, "-o", output, stdin=b"sch\xf6n\n").code == 2
+    assert not kept.exists()
+
+
 def test_a_line_without_end_from_a_pipe_is_refused(
     jtrans: Jtrans, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,6 +137,13 @@ def test_constraints_that_contradict_each_other_are_refused_with_their_line(
     assert caught.value.hint
 
 
+def test_a_forbidden_phrase_is_noticed_where_two_parts_meet(encoder: ConstraintEncoder) -> None:
+    forbidden = encoder.encode(Constraints(forbidden=["the house", "dog"]), 1)
+    encoder.check_joined([["house", "</s>"], ["the", "</s>"]], forbidden, 7)
+    with pytest.raises(DecodingError, match=r"line 7: .* form a forbidden phrase"):
+        encoder.check_joined([["a", "the", "</s>"], ["house", "</s>"]], forbidden, 7)
+
+
 @pytest.mark.parametrize("unseen", ["\ufeff", "\u0007"])
 def test_a_part_of_a_long_line_may_have_no_words(make_run: MakeRun, unseen: str) -> None:
     side = TextSide("de", "moses", vocabulary=Vocabulary.build({"ein": 1, "hund": 1, ".": 1}))

@@ -52,6 +52,16 @@ def test_first_tokens_have_the_shares_of_the_model(tiny_model: Any, padded: Any)
         assert abs(drawn[token] / total - share) <= 4.5 * deviation + 1e-9
 
 
+def test_tokens_that_must_not_come_are_not_drawn(tiny_model: Any, padded: Any) -> None:
+    model, never = tiny_model(8, seed=2, scale=0.5), [4, 5, 7]
+    options = SearchOptions(beam=50, nbest=50, max_length="6", min_length=0)
+    ids, mask = padded([[5, 6, 1]])
+    for left_out in ([], never):
+        [samples] = draw([model], ids, mask, options, SamplingOptions(), never=left_out)
+        drawn = {token for sample in samples for token in sample.tokens}
+        assert drawn.isdisjoint(never) == bool(left_out)
+
+
 @given(
     seed=st.integers(0, 1000),
     top_k=st.integers(0, 6),

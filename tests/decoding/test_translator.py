@@ -14,6 +14,7 @@ from plugins.random_runs import ON_CPU
 import jtrans
 from jtrans.decoding.batched_search import translate_ids
 from jtrans.decoding.batches import by_length
+from jtrans.decoding.lines.constraints import Constraints
 from jtrans.decoding.lines.given import GivenTranslation
 from jtrans.decoding.options import SearchOptions, TranslationExtras
 from jtrans.decoding.translator import LONGEST_SOURCE, Translator, load_model
@@ -146,6 +147,9 @@ def test_a_line_that_is_too_long_is_translated_in_parts(
     assert short.text == translator.translate(["hund"])[0]
     [warning] = listener.warnings
     assert "line 1 has 16 tokens, more than 5: translated in 4 parts" in warning
+    joint = Constraints(forbidden=[f"{each[0].words[-1]} {each[1].words[0]}"])
+    with pytest.raises(DecodingError, match=r"line 1: .*two parts of its translation meet"):
+        translator.translate_nbest([long], 1, constraints=[joint])
 
 
 def test_parts_of_a_line_do_not_make_an_n_best_list(translator: Translator) -> None:

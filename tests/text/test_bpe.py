@@ -80,7 +80,11 @@ def test_words_with_the_end_mark_of_bpe_come_back(word: str, version: str) -> No
 
 
 WORD_COUNTS = st.dictionaries(
-    st.text("abcä@.", min_size=1, max_size=9), st.integers(1, 60), min_size=1, max_size=40
+    # words of subword-nmt may have white space in them, all but the space
+    st.text("abcä@.", min_size=1, max_size=9) | st.text("a57\u00a0\u3000", min_size=1, max_size=9),
+    st.integers(1, 60),
+    min_size=1,
+    max_size=40,
 )
 
 
@@ -110,6 +114,14 @@ def test_unknown_pieces_are_split_as_by_subword_nmt(
         pieces = library.segment_tokens([word])
         # a last piece that ends in the mark is ours alone, see `Bpe.pieces`
         assert Bpe(codes, known).pieces([word]) == pieces or pieces[-1].endswith("@@")
+
+
+def test_pairs_are_found_after_white_space_in_words_as_by_subword_nmt() -> None:
+    numbers = "257_574 284_571 457_500_000 557_286_000 277_000_500_538".replace("_", "\u00a0")
+    counts = dict.fromkeys(numbers.split(" "), 1)
+    expected = reference_merges(counts, 200, 2)
+    assert "57 \u00a057\n" in expected
+    assert learn([counts], 200) == expected
 
 
 @given(WORD_COUNTS, st.integers(1, 80), st.integers(1, 4))

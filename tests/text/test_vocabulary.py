@@ -46,6 +46,7 @@ def test_filler_avoids_a_real_token_of_its_name() -> None:
     vocabulary = Vocabulary.build({"madeupword0000": 3})
     assert vocabulary.tokens[4:] == [f"madeupword{i:04d}" for i in range(4)]
     assert vocabulary.counts[4:] == [3, 0, 0, 0]
+    assert vocabulary.filler == [5, 6, 7]
 
 
 def test_names_of_filler_in_a_text_are_unknown_words() -> None:

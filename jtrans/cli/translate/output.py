@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TextIO
 
+from jtrans.cli import console
 from jtrans.errors import JtransError
 from jtrans.files import disk_errors, whole_file
 from jtrans.locks import check_names_are_free, exclusive
@@ -19,17 +21,36 @@ STREAMS = (Path("/dev"), Path("/dev/fd"))  # whose links lead to streams; in /de
 
 @contextlib.contextmanager
 def open_output(name: str) -> Iterator[TextIO]:
-    """Open the output; a file appears complete or not at all."""
+    """Open the output; a file appears complete or not at all.
+
+    What was written to it before an error is kept beside it, as ``FILE.incomplete``.
+    """
     if name == "-":
         yield sys.stdout
         return
     path = Path(name)
     with contextlib.ExitStack() as stack:
         if is_ordinary(name):
-            path = stack.enter_context(whole_file(path))
+            temporary = stack.enter_context(whole_file(path))
+            stack.enter_context(_kept(temporary, path))
+            path = temporary
         else:
             stack.enter_context(disk_errors(path))
         yield stack.enter_context(path.open("w", encoding="utf-8", newline="\n"))
+
+
+@contextlib.contextmanager
+def _kept(temporary: Path, path: Path) -> Iterator[None]:
+    """Keep what a temporary file has beside the file that it does not become, after an error."""
+    try:
+        yield
+    except BaseException:
+        kept = path.with_name(f"{path.name}.incomplete")
+        with contextlib.suppress(OSError):  # the error is what counts
+            if temporary.stat().st_size:
+                shutil.move(temporary, kept)
+                console.talk(f"what was written before is in {kept}")
+        raise
 
 
 @contextlib.contextmanager

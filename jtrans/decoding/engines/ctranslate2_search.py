@@ -334,19 +334,19 @@ class _Batch:
             return [[_Output([], 0.0, is_exact=True)] for _ in rows]
         # Excluded tokens are left out of the softmax, which changes all log-probabilities. Trained
         # models choose none of these: exclude them only from sentences where that is needed.
-        pad, spare, end = self.engine.target_names([PAD, SPARE, EOS])
+        filler = self.engine.export.pipeline.target.vocabulary.filler if self.sampling else ()
+        end, *never = self.engine.target_names([EOS, PAD, SPARE, *filler])
         least = min(self.options.min_length, limit - 1)
         shortest = least if least > 1 else 0
         results = self._translate(rows, limit, min_decoding_length=shortest, **chosen)
         again = [
             place
             for place, hypotheses in enumerate(results)
-            if any(
-                {pad, spare} & {*each.names} or each.names == [end][:least] for each in hypotheses
-            )
+            if any({*never} & {*each.names} or each.names == [end][:least] for each in hypotheses)
         ]
         if again:
-            chosen |= {"suppress_sequences": [[pad], [spare]], "min_decoding_length": least}
+            excluded = [[name] for name in never]
+            chosen |= {"suppress_sequences": excluded, "min_decoding_length": least}
             redone = self._translate([rows[place] for place in again], limit, **chosen)
             for place, hypotheses in zip(again, redone, strict=True):
                 results[place] = hypotheses

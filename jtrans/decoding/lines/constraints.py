@@ -12,7 +12,7 @@ from jtrans.decoding.search.phrases import SearchConstraints
 from jtrans.errors import DecodingError, how_many
 from jtrans.text.bpe import MARK
 from jtrans.text.pipeline import TextSide
-from jtrans.text.vocabulary import SPECIALS, UNK
+from jtrans.text.vocabulary import EOS, SPECIALS, UNK
 
 UNKNOWN = SPECIALS[UNK]
 # of a forbidden phrase; the search looks for every one of them at every step
@@ -171,6 +171,30 @@ class ConstraintEncoder:
             elif (spelling := self.side.vocabulary.ids(names)) != ids:
                 spellings.append(spelling)
         return spellings
+
+    def check_joined(
+        self, parts: Sequence[Sequence[str]], constraints: EncodedConstraints, line: int
+    ) -> None:
+        """Check that a translation in parts has no forbidden phrase where two of them meet.
+
+        Args:
+            parts: the tokens of each part, ``</s>`` among them.
+            constraints: of the line.
+            line: its number, counted from 1, for messages.
+
+        Raises:
+            DecodingError: it has one, which no search for a single part could avoid.
+        """
+        tokens = [token for part in parts for token in part if token != SPECIALS[EOS]]
+        ids = self.side.vocabulary.ids(tokens)
+        phrases = [phrase for phrase in constraints.forbidden if len(phrase) > 1]
+        if any(self._contains(ids, list(phrase)) for phrase in phrases):
+            raise _refusal(
+                line,
+                "it is too long, and where two parts of its translation meet they form a "
+                "forbidden phrase",
+                "divide the line into sentences",
+            )
 
     def _contains(self, whole: Sequence[int], part: Sequence[int]) -> bool:
         """Whether a sequence contains another one that begins a word there."""

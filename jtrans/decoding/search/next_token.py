@@ -38,14 +38,15 @@ def next_log_probs(models: Sequence[Searchable], states: Sequence[State], token:
 class TokenRules:
     """What may come next in the translations of B sentences.
 
-    Pad and the unused symbol never come. ``</s>`` does not come before the minimum length, and
-    nothing else at the limit of a sentence.
+    Pad, the unused symbol and `never` do not come; ``</s>`` does not come before the minimum
+    length, and nothing else at the limit of a sentence.
 
     Args:
         options: minimum length and n-grams.
         limits: most target tokens of each sentence.
         device: where the search runs.
         constraints: of each sentence; empty if there are none.
+        never: further tokens that do not come.
     """
 
     def __init__(
@@ -54,10 +55,11 @@ class TokenRules:
         limits: Sequence[int],
         device: torch.device,
         constraints: Sequence[SearchConstraints],
+        never: Sequence[int] = (),
     ) -> None:
         self.options = options
         self.limit = torch.tensor(limits, device=device)  # [B]
-        self._never = torch.tensor([PAD, SPARE], device=device)
+        self._never = torch.tensor([PAD, SPARE, *never], device=device)
         prefixes = [list(map(int, each.prefix)) for each in constraints]
         self.longest = max(map(len, prefixes), default=0)
         rows = [[*prefix, *[PAD] * (self.longest - len(prefix))] for prefix in prefixes]

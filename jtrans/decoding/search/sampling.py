@@ -38,6 +38,7 @@ def draw(
     sampling: SamplingOptions,
     constraints: Sequence[SearchConstraints] = (),
     memories: Sequence[Memory] | None = None,
+    never: Sequence[int] = (),
 ) -> list[list[Hypothesis]]:
     """Draw `options.beam` translations of each sentence, independent of each other.
 
@@ -49,6 +50,7 @@ def draw(
         sampling: the distribution and the seed.
         constraints: of each sentence, without required phrases; by default none.
         memories: of each model, where they do not all read `source`.
+        never: tokens that are not drawn, besides those that a search excludes.
 
     Returns:
         For each sentence the first `options.nbest` in the order drawn.
@@ -63,7 +65,7 @@ def draw(
         for row, length in enumerate(lengths)
     ]
     with torch.no_grad():
-        rules = TokenRules(options, limits, source.device, constraints)
+        rules = TokenRules(options, limits, source.device, constraints, never)
         memories = memories or [model.encode(source, source_mask) for model in models]
         states = [
             model.begin(memory, options.beam)

@@ -137,7 +137,7 @@ def test_samples_keep_to_the_filter_and_to_the_limit(pair: Pair) -> None:
     greedy = torch.translate_nbest(LINES)
     assert_same(greedy, ctranslate2.translate_nbest(LINES))
     extras = TranslationExtras(sampling=SamplingOptions(temperature=2.0, top_p=0.6))
-    search = {"beam": 12, "nbest": 12, "min_length": 0, "max_length": "S+1"}
+    search = {"beam": 40, "nbest": 40, "min_length": 0, "max_length": "S+1"}
     means = []
     for translator in pair(extras, **search):
         drawn = [each for samples in translator.translate_nbest(LINES * 2) for each in samples]
