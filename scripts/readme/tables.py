@@ -16,6 +16,7 @@ from typing import Any
 from scripts.readme import endurance, gpu, learning, speed
 from scripts.readme.experiments import judged, quality, reproduced, significance
 from scripts.readme.markdown import BENCHMARKS
+from scripts.readme.synthetic import synthetic
 from scripts.readme.toolkits import toolkits
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,6 +24,7 @@ DOCUMENTS = (
     "README.md",
     "docs/benchmarks.md",
     "docs/reproduction.md",
+    "docs/synthetic-data.md",
     "docs/systems.md",
     "docs/training.md",
 )
@@ -32,6 +34,7 @@ COMPARED = re.compile(r"(<!-- toolkits (\w+) -->\n).*?(<!-- end -->)", re.DOTALL
 JUDGED = re.compile(r"(<!-- verdict ([\w-]+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 SHORTENED = re.compile(r"(<!-- quality ([\w-]+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 REPRODUCED = re.compile(r"(<!-- reproduction ([\w-]+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+SYNTHETIC = re.compile(r"(<!-- synthetic ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 # the tables by the names of their files
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "distributed": endurance.distributed,
@@ -72,6 +75,7 @@ def rewritten(text: str) -> str:
     text = REPRODUCED.sub(
         lambda match: f"{match[1]}{reproduced(match[2], match[3])}\n{match[4]}", text
     )
+    text = SYNTHETIC.sub(lambda match: f"{match[1]}{synthetic(match[2])}\n{match[3]}", text)
 
     def drawn(match: re.Match[str]) -> str:
         path = BENCHMARKS / f"{match[2]}.json"

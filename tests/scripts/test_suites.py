@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import random
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from torch import Tensor
 from jtrans.bench import train
 from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.files import write_json
 from jtrans.models.transformer import Transformer
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
@@ -34,6 +36,7 @@ from scripts.bench import (
 )
 from scripts.bench.peers import base as peers
 from scripts.readme import learning, markdown, speed, tables
+from scripts.readme.synthetic import synthetic
 
 SIZES = ["model.width=16", "model.ffn_width=32", "model.heads=2"]
 SHALLOW = {
@@ -250,6 +253,27 @@ def test_a_result_without_a_place_on_any_page_is_noticed() -> None:
     measured = {path.stem for path in markdown.BENCHMARKS.glob("*.json")}
     assert tables.unplaced(["<!-- table train -->\n<!-- end -->\n"]) == measured - {"train"}
     assert measured <= tables.TABLES.keys()
+
+
+def test_texts_are_compared_on_one_test_set(tmp_path: Path) -> None:
+    assert synthetic("multi30k-de-en", tmp_path) == "Not measured yet."
+    kept = markdown.BENCHMARKS / "reproduction" / "multi30k.multi30k-de-en"
+    folders = [tmp_path / f"multi30k-de-en.{text}" for text in ("real", "mixed")]
+    for folder, row in zip(folders, ("transformer", "reformer-fast"), strict=True):
+        folder.mkdir()
+        for path in kept.glob(f"{row}-*.json"):
+            shutil.copy(path, folder)
+    head, _, real, mixed, *notes = synthetic("multi30k-de-en", tmp_path).splitlines()
+    assert "beside real" in head
+    assert real.startswith("| real pairs | 28,329 | 1,2,3 |")
+    assert "40.43 ± 0.50" in real and "-0.51 (p = 0.245)" in mixed
+    assert "2.12 M parameters, 5,000 updates each" in notes[-1]
+    other = json.loads((kept / "transformer-1.json").read_text(encoding="utf-8"))
+    other["data"]["digests"]["test.target"] = "another"
+    shutil.rmtree(folders[1])
+    write_json(folders[1] / "transformer-1.json", other)
+    with pytest.raises(ValueError, match="different test sets"):
+        synthetic("multi30k-de-en", tmp_path)
 
 
 def test_scaling_has_a_row_for_each_length_and_a_column_for_each_width() -> None:
