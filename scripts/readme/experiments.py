@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def reproduced_rows(experiment: Experiment, task: str) -> list[RowSummary]:
     """Return the rows of an experiment that have results."""
-    from scripts.reproduction.results import read_results
+    from scripts.reproduction.merge import read_results
     from scripts.reproduction.summary import summarise
 
     folder = BENCHMARKS / "reproduction" / f"{experiment.name}.{task}"
@@ -23,8 +23,8 @@ def reproduced_rows(experiment: Experiment, task: str) -> list[RowSummary]:
 def reproduced(name: str, task: str) -> str:
     """Return the table of an experiment of `scripts.reproduce`, from its rows' files."""
     from scripts.reproduction.catalogue import find_experiment
-    from scripts.reproduction.summary import notes
-    from scripts.reproduction.summary import table as reproduced_table
+    from scripts.reproduction.notes import notes
+    from scripts.reproduction.table import table as reproduced_table
 
     experiment = find_experiment(name, task)
     summaries = reproduced_rows(experiment, task)
@@ -37,14 +37,9 @@ def reproduced(name: str, task: str) -> str:
 def quality(name: str, task: str) -> str:
     """Return the short table of an experiment: systems, their cost and their scores on test."""
     from scripts.reproduction.catalogue import find_experiment
-    from scripts.reproduction.summary import (
-        BLEU,
-        machines,
-        mean_of,
-        processor_minutes,
-        significance_of,
-        spread_of,
-    )
+    from scripts.reproduction.notes import machines
+    from scripts.reproduction.summary import BLEU, processor_minutes
+    from scripts.reproduction.table import mean_of, significance_of, spread_of
 
     summaries = reproduced_rows(find_experiment(name, task), task)
     if not summaries:

@@ -30,16 +30,10 @@ def synthetic(task: str, folder: Path = BENCHMARKS / "synthetic") -> str:
         ValueError: the texts were not scored on one test set.
     """
     from scripts.reproduction.catalogue import Experiment, Row
-    from scripts.reproduction.results import read_results
-    from scripts.reproduction.summary import (
-        BLEU,
-        machines,
-        mean_of,
-        processor_minutes,
-        significance_of,
-        spread_of,
-        summarise,
-    )
+    from scripts.reproduction.merge import read_results
+    from scripts.reproduction.notes import machines
+    from scripts.reproduction.summary import BLEU, processor_minutes, summarise
+    from scripts.reproduction.table import mean_of, significance_of, spread_of
 
     experiment = Experiment("synthetic", "", [Row(text, RECIPE) for text in TEXTS], ["test"])
     results = [

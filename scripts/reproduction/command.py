@@ -3,48 +3,32 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
-import shlex
 import sys
-import time
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from jtrans.cli import console
 from jtrans.cli.main import show_error
 from jtrans.cli.options import read_seeds
 from jtrans.cli.tables import print_table
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.errors import (
-    EXIT_CHECK_FAILED,
-    EXIT_FAILED,
-    CheckpointError,
-    JtransError,
-    WorkError,
-    usage_error,
-)
+from jtrans.errors import EXIT_FAILED, JtransError, usage_error
+from jtrans.files import write_json
 from jtrans.processors import let_threads_wait
-from scripts.reproduction.catalogue import (
-    Experiment,
-    Row,
-    find_experiment,
-    parse_rows,
-)
+from scripts.reproduction.catalogue import Experiment, Row, find_experiment, parse_rows
+from scripts.reproduction.configuration import row_config
 from scripts.reproduction.data import digests, open_data
-from scripts.reproduction.options import KNOWN, check_numbers, check_settings, parser
-from scripts.reproduction.results import RowResult, check_same_data, merge, read_results
-from scripts.reproduction.row import (
-    Job,
-    check_made_with,
-    row_checkpoint,
-    row_config,
-    run_row,
-)
-from scripts.reproduction.summary import as_json, missing, notes, summarise, table
+from scripts.reproduction.merge import merge, read_results
+from scripts.reproduction.notes import notes
+from scripts.reproduction.options import check_numbers, check_settings, parser
+from scripts.reproduction.repeat import repeat
+from scripts.reproduction.results import RowResult
+from scripts.reproduction.row import Job, check_made_with, row_checkpoint
+from scripts.reproduction.summary import missing, summarise
+from scripts.reproduction.table import as_json, table
+from scripts.reproduction.work import again, open_job, train_rows
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -55,11 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser().parse_args(given)
     try:
         check_numbers(chosen)
-        code = (
-            _repeat(chosen, given)
-            if chosen.experiment.endswith(".json")
-            else _reproduce(chosen, given)
-        )
+        is_result = chosen.experiment.endswith(".json")
+        code = repeat(chosen, given) if is_result else _reproduce(chosen, given)
         sys.stdout.flush()
     except JtransError as error:
         show_error(error, as_json=False)
@@ -73,31 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     raise SystemExit(code)
 
 
-def _job(chosen: argparse.Namespace, task: str, setting: str, overrides: Sequence[str] = ()) -> Job:
-    from jtrans.nn.device import resolve_device
-
-    resolve_device(chosen.device)  # refuse an unknown one before the corpus is prepared
-    if chosen.data is None:
-        raise usage_error("no prepared corpus", f"--data data/prepared/{task}", where="--data")
-    progress = console.TerminalProgress()
-    corpus = open_data(task, chosen.data, originals=chosen.originals, progress=progress)
-    overrides = (*overrides, *chosen.set)
-    return Job(task, corpus, chosen.out, setting, overrides, chosen.average, chosen.device)
-
-
 def _prepared_data(chosen: argparse.Namespace) -> dict[str, str] | None:
     """Return the digests of the corpus that merged results must have, None if none is here."""
     if chosen.data is None or not PreparedCorpus.exists(chosen.data):
         return None
     progress = console.TerminalProgress()
     return digests(open_data(chosen.task, chosen.data, originals=None, progress=progress))
-
-
-def _again(given: Sequence[str]) -> str:
-    """Return the command to paste, which works only in the root of the repository."""
-    script = Path(__file__).parents[1] / "reproduce.py"
-    place = ["-m", "scripts.reproduce"] if script.parents[1] == Path.cwd() else [str(script)]
-    return shlex.join(["python", *place, *given])
 
 
 def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
@@ -120,33 +82,48 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
         if left := missing(experiment, rows, seeds, done):
             console.talk(f"{len(left)} left: {', '.join(left)}; nothing was trained")
         return 0
-    job = _job(chosen, chosen.task, setting, experiment.overrides)
-    if absent := [split for split in experiment.splits if split not in job.data.splits]:
-        raise usage_error(
-            f"{job.data.folder} has no split {', '.join(absent)}, which this table needs",
-            f"prepare {chosen.task} with jtrans prepare {chosen.task}",
-            where="--data",
-        )
-    for row, seed in product(rows, seeds):  # refuse other settings or data before the first minute
-        if job.finished(row, seed, experiment.splits) is None:
-            job.check_run(row, seed)
-            if not chosen.figures:
-                job.check_result(row, seed)
+    job = open_job(chosen, chosen.task, setting, experiment.overrides)
+    _check_job(job, experiment, rows, seeds, is_to_train=not chosen.figures)
     if chosen.figures:
         _show(experiment, done, chosen.out)
         _draw(experiment, job, rows, seeds)
         return 0
-    failed, exit_code = _train(job, experiment, rows, seeds, chosen.budget)
+    failed, exit_code = train_rows(job, experiment, rows, seeds, chosen.budget)
     done = read_results(results, chosen.task)
     _show(experiment, done, chosen.out)
     left = missing(experiment, rows, seeds, done)
     if left:
         console.talk(f"{len(left)} left: {', '.join(left)}")
-        console.next_step(_again(given))
+        console.next_step(again(given))
         return exit_code or (EXIT_FAILED if failed else 0)
     if not chosen.no_report:
         _draw(experiment, job, rows, seeds)
     return 0
+
+
+def _check_job(
+    job: Job,
+    experiment: Experiment,
+    rows: Sequence[Row],
+    seeds: Sequence[int],
+    *,
+    is_to_train: bool,
+) -> None:
+    """Refuse data without the splits of the table, and runs and results of other settings or data.
+
+    This comes before the first minute of training.
+    """
+    if absent := [split for split in experiment.splits if split not in job.data.splits]:
+        raise usage_error(
+            f"{job.data.folder} has no split {', '.join(absent)}, which this table needs",
+            f"prepare {job.task} with jtrans prepare {job.task}",
+            where="--data",
+        )
+    for row, seed in product(rows, seeds):
+        if job.finished(row, seed, experiment.splits) is None:
+            job.check_run(row, seed)
+            if is_to_train:
+                job.check_result(row, seed)
 
 
 def _check_as_told(
@@ -187,67 +164,7 @@ def _draw(experiment: Experiment, job: Job, rows: Sequence[Row], seeds: Sequence
     console.talk(f"{'Written':<12} {page}, and figures in {page.parents[1]}")
 
 
-def _train(
-    job: Job,
-    experiment: Experiment,
-    rows: Sequence[Row],
-    seeds: Sequence[int],
-    budget: float | None,
-) -> tuple[list[str], int]:
-    """Make the rows that have no result; return the failed ones, and the exit code of a signal."""
-    from jtrans.cli.stop_signals import StopSignals
-
-    deadline = None if budget is None else time.monotonic() + 60.0 * budget
-    failed: list[str] = []
-    for seed in seeds:
-        for row in rows:
-            if job.finished(row, seed, experiment.splits) is not None:
-                continue
-            if deadline is not None and time.monotonic() > deadline:
-                console.talk("the budget is used up")
-                return failed, 0
-            console.talk(f"\n{row.name}, seed {seed}")
-            try:
-                with StopSignals() as signals:
-                    result = _make(job, experiment, row, seed, signals.are_set, deadline)
-            except (
-                WorkError,
-                CheckpointError,
-            ) as error:  # diverged, no memory, too few validations
-                show_error(error, as_json=False)
-                failed.append(f"{row.name}-{seed}")
-                continue
-            if signals.exit_code is not None:
-                return failed, signals.exit_code
-            if result is None:
-                console.talk("the budget is used up")
-                return failed, 0
-    return failed, 0
-
-
-def _make(
-    job: Job, experiment: Experiment, row: Row, seed: int, is_signalled: Any, deadline: float | None
-) -> RowResult | None:
-    from jtrans.cli.train_table import TrainTable
-
-    def should_stop() -> bool:
-        return is_signalled() or (deadline is not None and time.monotonic() > deadline)
-
-    with contextlib.closing(TrainTable()) as events:
-        return run_row(
-            job,
-            row,
-            seed,
-            list(experiment.splits),
-            events=events,
-            should_stop=should_stop,
-            progress=console.TerminalProgress(),
-        )
-
-
 def _show(experiment: Experiment, results: Sequence[RowResult], out: Path) -> None:
-    from jtrans.files import write_json
-
     summaries = summarise(experiment, results)
     if not summaries:
         console.talk("no row is finished")
@@ -263,71 +180,3 @@ def _show(experiment: Experiment, results: Sequence[RowResult], out: Path) -> No
             band = summary.expected(split, experiment.name)
             if band is not None:
                 print(f"[expect] of {summary.row.recipe}: {split} = {band}")
-
-
-def _repeat(chosen: argparse.Namespace, given: Sequence[str]) -> int:
-    """Make the row of a result again and compare the scores; return the exit code."""
-    import tomli_w
-
-    from jtrans.files import write_text
-
-    for name in KNOWN:
-        if vars(chosen)[name] != parser().get_default(name):
-            raise usage_error(
-                f"--{name} has no effect when a row is made again from its file",
-                f"leave --{name} out, or name the experiment in place of the file",
-                where=f"--{name}",
-            )
-    path = Path(chosen.experiment)
-    known = RowResult.read(path)
-    siblings = [RowResult.read(each) for each in sorted(path.parent.glob(f"{known.row}-*.json"))]
-    of_row = {sibling.seed: sibling for sibling in siblings if sibling.row == known.row} | {
-        known.seed: known
-    }
-    check_same_data(of_row.values())
-    _, _, average = known.checkpoint.partition("average-")
-    chosen.average = int(average or 0)
-    job = _job(chosen, known.task, known.setting)
-    if digests(job.data) != known.data["digests"]:
-        raise usage_error(
-            f"{job.data.folder} is not the data of {known.file_name}",
-            f"prepare {known.data['name']} as it was prepared there",
-            where="--data",
-        )
-    there = job.rows_folder / known.file_name
-    if there.is_file() and RowResult.read(there) == known:
-        raise usage_error(
-            f"{there} is the result that is to be made again", "choose another --out", "--out"
-        )
-    recipe = job.out.resolve() / f"{known.row}-{known.seed}.toml"
-    write_text(recipe, tomli_w.dumps(known.config))
-    row = Row(known.row, str(recipe).replace("{", "{{").replace("}", "}}"))
-    experiment = Experiment(known.row, f"{known.row} again", [row], list(known.splits))
-    if there.is_file():
-        console.talk(f"{there} exists already: it is compared, and nothing is made again")
-    else:
-        job.check_run(row, known.seed)
-    failed, code = _train(job, experiment, [row], [known.seed], chosen.budget)
-    again = job.finished(row, known.seed, experiment.splits)
-    if again is None:
-        console.talk("nothing is compared yet")
-        console.next_step(_again(given))
-        return code or (EXIT_FAILED if failed else 0)
-    replace(again, recipe=known.recipe).write(job.rows_folder)  # it came from a copy of this one
-    return _compare(experiment, known, again, list(of_row.values()))
-
-
-def _compare(
-    experiment: Experiment, known: RowResult, again: RowResult, of_row: Sequence[RowResult]
-) -> int:
-    """Print both scores; return 4 if the new one is outside the band of the row's seeds, else 0."""
-    split, metric = experiment.splits[-1], "multi-bleu"
-    before, now = (result.splits[split].scores[metric] for result in (known, again))
-    print(f"{metric} of {split}: {before:.2f} then, {now:.2f} now")
-    band = summarise(experiment, of_row)[0].band(split, metric)
-    if band is None:
-        same = known.splits[split].hypotheses == again.splits[split].hypotheses
-        print("the same translations" if same else "one seed: no band to compare with")
-        return 0
-    print(f"band of {len(of_row)} seeds: {band[0]} to {band[1]}")
-    return 0 if band[0] <= round(now, 2) <= band[1] else EXIT_CHECK_FAILED

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jtrans.errors import usage_error
 from scripts.reproduction.catalogue import Row, experiment_names
-from scripts.reproduction.row import LIMITS, limit_of
+from scripts.reproduction.configuration import LIMITS, limit_of
 
 DESCRIPTION = """Train, translate and score the rows of a table, and print it beside the paper's.
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jtrans import __version__
 from jtrans.errors import CheckpointError, ConfigError, usage_error
 from scripts.reproduction.catalogue import Row
+from scripts.reproduction.configuration import row_config
 from scripts.reproduction.data import describe_data, digests
 from scripts.reproduction.results import (
     METRICS,
@@ -31,10 +32,7 @@ if TYPE_CHECKING:
     from jtrans.data.prepared import PreparedCorpus
     from jtrans.progress import Progress
     from jtrans.runs import Run
-    from jtrans.training.events import TrainingEvents
-
-LIMITS = ("max_epochs", "max_updates", "max_minutes", "stop")
-SETTINGS = {"equal-time": "max_minutes", "equal-updates": "max_updates"}  # and their limits
+    from jtrans.training.events import Result, TrainingEvents
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,7 @@ def check_made_with(path: Path, result: RowResult, config: Config, checkpoint: s
     Raises:
         ConfigError: naming the settings.
     """
-    keys = settings_differ(result, plain(config))
+    keys = settings_differ(result.config, plain(config))
     if result.checkpoint != checkpoint:
         keys.append(f"--average (its checkpoint is {result.checkpoint})")
     if keys:
@@ -152,82 +150,6 @@ def _other_settings(path: Path, keys: Sequence[str]) -> ConfigError:
         hint="use another --out, or delete the result and its run",
         kind="reproduce.other-settings",
     )
-
-
-def row_config(
-    row: Row,
-    task: str,
-    setting: str,
-    overrides: Sequence[str],
-    more: Mapping[str, Any],
-) -> Config:
-    """Return the resolved configuration of a row; the settings in `more` override all others.
-
-    Raises:
-        ConfigError: an unknown setting, key or value.
-    """
-    from jtrans.config import load_config
-    from jtrans.models.zoo import system_configs
-
-    # the limit must be known while the recipe is read, as some schedules end there
-    options = {**row.settings, **more, **limit_of(setting)}
-    config = load_config(
-        row.recipe_for(task), system_configs(), overrides=overrides, options=options
-    )
-    return limited(config, setting)
-
-
-def limit_of(setting: str) -> dict[str, int]:
-    """Return the limit of training that a setting names, by dotted key; none for ``paper``.
-
-    Raises:
-        ConfigError: an unknown setting, or one without its limit.
-    """
-    if setting == "paper":
-        return {}
-    name, _, limit = setting.partition(":")
-    if name not in SETTINGS or not limit.isdecimal() or int(limit) < 1:
-        raise usage_error(
-            f"no setting {setting!r}: it must be paper, equal-time:MINUTES or "
-            "equal-updates:NUMBER, with a whole number above 0",
-            "--setting equal-time:60",
-            where="--setting",
-        )
-    return {f"training.{SETTINGS[name]}": int(limit)}
-
-
-def limited(config: Config, setting: str) -> Config:
-    """Return a configuration whose training ends as a setting says.
-
-    Raises:
-        ConfigError: an unknown setting, or one without its limit.
-    """
-    from jtrans import api
-    from jtrans.config.load import set_values
-
-    limit = limit_of(setting)
-    if not limit:
-        return config
-    values = config.model_dump(mode="json", exclude_none=True)
-    for key in LIMITS:
-        values["training"].pop(key, None)
-    set_values(values, list(limit.items()), "--setting")
-    return api.load_recipe(values)
-
-
-def is_of_recipe(row: Row, result: RowResult) -> bool:
-    """Return whether a result is what `jtrans score` gives for a run of its recipe.
-
-    The settings are those of the recipe, the training text is not a part of the task's, and the
-    best checkpoint was translated, as it is by default.
-    """
-    from jtrans.config import load_config
-    from jtrans.models.zoo import system_configs
-
-    if result.checkpoint != "best" or result.data["is_subset"]:
-        return False
-    recipe = load_config(row.recipe_for(result.task), system_configs())
-    return not settings_differ(result, plain(recipe))
 
 
 def run_row(
@@ -261,11 +183,24 @@ def run_row(
     if ended.reason == "stopped":
         return None
     run = Run.open(folder)
+    result = _without_scores(job, row, config, run, ended)
+    path = job.rows_folder / result.file_name
+    # another experiment with this row may have scored other splits: they are not lost
+    wanted = {*splits, *(RowResult.read(path).splits if path.is_file() else ())}
+    for split in job.data.splits:
+        if split in wanted:
+            result.splits[split] = score_split(job, run, result.checkpoint, split, progress)
+    result.write(job.rows_folder)
+    return result
+
+
+def _without_scores(job: Job, row: Row, config: Config, run: Run, ended: Result) -> RowResult:
+    """Return the result of a trained row before any split is scored."""
     validations = [event for event in run.events() if event.get("event") == "validation"]
-    result = RowResult(
+    return RowResult(
         row=row.name,
         task=job.task,
-        seed=seed,
+        seed=config.training.seed,
         recipe=row.recipe.format(task=job.task),
         setting=job.setting,
         config=plain(config),
@@ -289,14 +224,6 @@ def run_row(
         ],
         splits={},
     )
-    path = job.rows_folder / result.file_name
-    # another experiment with this row may have scored other splits: they are not lost
-    wanted = {*splits, *(RowResult.read(path).splits if path.is_file() else ())}
-    for split in job.data.splits:
-        if split in wanted:
-            result.splits[split] = score_split(job, run, result.checkpoint, split, progress)
-    result.write(job.rows_folder)
-    return result
 
 
 def processor_minutes(run: Run) -> float | None:

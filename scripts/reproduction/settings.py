@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jtrans.config import Config, build_config
 from jtrans.errors import ConfigError
 from jtrans.models.zoo import system_configs
-
-if TYPE_CHECKING:
-    from scripts.reproduction.results import RowResult
 
 # settings that may differ between the results of a row, as they change scores by rounding at most
 FREE = ("training.seed", "training.keep.last", "training.compile", "training.graphs")
@@ -59,10 +56,10 @@ def _different(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "")
     return keys
 
 
-def settings_differ(result: RowResult, config: Mapping[str, Any]) -> list[str]:
-    """Return the settings in which a result differs from a configuration."""
-    free = free_settings(result.config, config)
-    return [key for key in _different(result.config, config) if key not in free]
+def settings_differ(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return the settings in which two configurations differ and that may change scores."""
+    free = free_settings(old, new)
+    return [key for key in _different(old, new) if key not in free]
 
 
 def free_settings(*configs: Mapping[str, Any]) -> tuple[str, ...]:

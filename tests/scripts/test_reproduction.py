@@ -34,18 +34,15 @@ from scripts.reproduction.catalogue import (
     find_experiment,
     task_pairs,
 )
+from scripts.reproduction.configuration import is_of_recipe, limited
 from scripts.reproduction.data import catalogue_name
-from scripts.reproduction.results import RowResult, read_results
-from scripts.reproduction.row import Job, is_of_recipe, limited, machine
+from scripts.reproduction.merge import read_results
+from scripts.reproduction.notes import notes
+from scripts.reproduction.results import RowResult
+from scripts.reproduction.row import Job, machine
 from scripts.reproduction.settings import plain, settings_differ
-from scripts.reproduction.summary import (
-    RowSummary,
-    cells,
-    minutes_of,
-    notes,
-    processor_minutes,
-    summarise,
-)
+from scripts.reproduction.summary import RowSummary, processor_minutes, summarise
+from scripts.reproduction.table import cells, minutes_of
 from scripts.reproduction.verdict import conclusion, verdict
 
 ROOT = Path(__file__).parents[2]
@@ -421,9 +418,9 @@ def test_a_row_may_be_made_with_and_without_compiled_layers(done: Path) -> None:
     result = RowResult.read(done / "rows" / "transformer-small-1.json")
     config = {**result.config, "training": {**result.config["training"], "compile": "off"}}
     assert config != result.config
-    assert settings_differ(result, config) == []
+    assert settings_differ(result.config, config) == []
     config["training"]["precision"] = "bf16"
-    assert settings_differ(result, config) == ["training.precision"]
+    assert settings_differ(result.config, config) == ["training.precision"]
 
 
 def test_the_number_of_checkpoints_is_not_set_where_average_decides_it(
@@ -736,7 +733,7 @@ def test_a_kept_result_is_of_the_settings_that_its_experiment_has_today(
     (row,) = experiment.chosen([result.row])
     corpus = PreparedCorpus.open(data)
     job = Job(task, corpus, tmp_path, experiment.setting, experiment.overrides)
-    assert settings_differ(result, plain(job.config(row, result.seed))) == []
+    assert settings_differ(result.config, plain(job.config(row, result.seed))) == []
     assert (result.task, result.setting) == (task, experiment.setting)
     assert result.recipe == row.recipe.format(task=task)
     assert path.name == result.file_name

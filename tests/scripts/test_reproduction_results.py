@@ -20,8 +20,10 @@ from pydantic import TypeAdapter
 
 from scripts.reproduction import command
 from scripts.reproduction.catalogue import find_experiment
-from scripts.reproduction.results import RowResult, read_results
-from scripts.reproduction.summary import RowSummary, notes, summarise
+from scripts.reproduction.merge import read_results
+from scripts.reproduction.notes import notes
+from scripts.reproduction.results import RowResult
+from scripts.reproduction.summary import RowSummary, summarise
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "data" / "benchmarks" / "reproduction" / "demo.grammar-de-en"

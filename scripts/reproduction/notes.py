@@ -1,0 +1,140 @@
+"""What a reader of a table must know: its text, its limits, and settings that are not the rows'."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from jtrans.scaling.experiment import CONVERGED
+from scripts.reproduction.catalogue import Experiment, Row
+from scripts.reproduction.configuration import LIMITS, row_config
+from scripts.reproduction.results import RowResult
+from scripts.reproduction.settings import plain, settings_differ
+from scripts.reproduction.summary import RowSummary
+
+
+def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
+    """Return what a reader of the table must know; at least one row is finished."""
+    results = [result for summary in summaries for result in summary.results]
+    first = results[0]
+    data, split = first.data, experiment.splits[-1]
+    lines = [
+        f"{first.task}: {data['name']}, {data['pairs']:,} training pairs; "
+        f"{first.splits[split].sentences:,} sentences of {split}."
+    ]
+    if data["is_subset"]:
+        lines.append(
+            f"A subset of the training text, {data['pairs']:,} of {data['complete_pairs']:,} "
+            "pairs: these scores are not comparable with the paper's."
+        )
+    if not summaries[0].is_of_task:
+        origin = f"The text was prepared from files, not as {first.task} of the catalogue"
+        doubt = ": these scores are comparable with the paper's only if it is the same text"
+        lines.append(f"{origin}{'' if data['is_subset'] else doubt}.")
+    if first.setting != "paper":
+        lines.append(f"Training was limited by {first.setting}, not as in the recipes.")
+    if experiment.overrides:
+        lines.append(f"Changed in every recipe: {'; '.join(experiment.overrides)}.")
+    lines += _changes(experiment, summaries) + _averages(summaries) + _unfinished(summaries)
+    lines += _without_baseline(experiment, summaries)
+    if any(len(summary.results) > 1 for summary in summaries):
+        lines.append("±: standard deviation between seeds.")
+    lines.append(
+        "multi-bleu: the papers' tokenised BLEU; beside the baseline: difference in sacreBLEU's "
+        "BLEU, * and ↓ where it is significant (p < 0.05, bootstrap over sentences and seeds)."
+    )
+    signatures = dict.fromkeys(result.splits[split].signature for result in results)
+    if len(signatures) > 1:
+        lines.append("The rows were not all scored in the same way: their BLEU is not comparable.")
+    return [*lines, *machines(summaries), *signatures]
+
+
+def machines(summaries: Sequence[RowSummary]) -> list[str]:
+    """Return what the rows were made with: of several machines, which rows with each."""
+    rows_of: dict[str, dict[str, None]] = {}
+    for summary in summaries:
+        for result in summary.results:
+            versions = f"{result.machine['precision']}, torch {result.versions['torch']}"
+            rows_of.setdefault(f"{result.place}, {versions}", {})[summary.row.name] = None
+    if len(rows_of) == 1:
+        return [f"{machine}." for machine in rows_of]
+    return [f"{machine}: {', '.join(names)}." for machine, names in rows_of.items()]
+
+
+def _changes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
+    """Return a note on settings that are not the experiment's, as ``--set`` changed them."""
+    rows_of: dict[str, list[str]] = {}
+    for summary in summaries:
+        for setting in _other_settings(experiment, summary.row, summary.results[0]):
+            rows_of.setdefault(setting, []).append(summary.row.name)
+    settings_of: dict[str, list[str]] = {}
+    for setting, rows in rows_of.items():
+        where = "every row" if len(rows) == len(summaries) else ", ".join(rows)
+        settings_of.setdefault(where, []).append(setting)
+    return [
+        f"Not as the experiment has it, in {where}: {'; '.join(settings)}."
+        for where, settings in settings_of.items()
+    ]
+
+
+def _other_settings(experiment: Experiment, row: Row, result: RowResult) -> list[str]:
+    """Return the settings of a result that differ from the experiment's, each ``key=value``."""
+    usual = row_config(row, result.task, experiment.setting, experiment.overrides, {})
+    told = () if result.setting == experiment.setting else LIMITS  # another note names the setting
+    settings = []
+    for key in settings_differ(result.config, plain(usual)):
+        if key.removeprefix("training.").split(".")[0] in told:
+            continue
+        value: Any = result.config
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        settings.append(f"{key}={'unset' if value is None else json.dumps(value)}")
+    return settings
+
+
+def _averages(summaries: Sequence[RowSummary]) -> list[str]:
+    """Return a note on rows translated with averages that the experiment does not call for."""
+    rows_of: dict[str, list[str]] = {}
+    for summary in summaries:
+        name, _, count = summary.results[0].checkpoint.partition("-")
+        if name == "average" and not summary.row.average:
+            rows_of.setdefault(count, []).append(summary.row.name)
+    return [
+        f"Translated with the average of the checkpoints of the last {count} validations: "
+        f"{', '.join(rows)}."
+        for count, rows in rows_of.items()
+    ]
+
+
+def _unfinished(summaries: Sequence[RowSummary]) -> list[str]:
+    """Return a note on rows that a limit ended, and not the early stopping of their recipe."""
+    rows = [
+        summary.row.name
+        for summary in summaries
+        if any(_is_cut_short(result) for result in summary.results)
+    ]
+    if not rows:
+        return []
+    return [
+        "A limit of the recipe ended training before early stopping did, so the validation loss "
+        f"may still have been falling: {', '.join(rows)}."
+    ]
+
+
+def _without_baseline(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
+    """Return a note on rows whose baseline has no result."""
+    done = {summary.row.name for summary in summaries}
+    rows_of: dict[str, list[str]] = {}
+    for summary in summaries:
+        baseline = summary.row.baseline or experiment.rows[0].name
+        if baseline not in done:
+            rows_of.setdefault(baseline, []).append(summary.row.name)
+    return [
+        f"{baseline} has no result, so there is no difference to it: {', '.join(rows)}."
+        for baseline, rows in rows_of.items()
+    ]
+
+
+def _is_cut_short(result: RowResult) -> bool:
+    return "stop" in result.config["training"] and result.training["reason"] not in CONVERGED
