@@ -1,0 +1,185 @@
+"""Scaling from trainings: the three models, the scaled one, and what they are expected to cost."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from jtrans.cli import console
+from jtrans.cli.options import read_seeds
+from jtrans.cli.scale.show import print_scaling
+from jtrans.cli.tables import print_table
+from jtrans.errors import ConfigError
+
+if TYPE_CHECKING:
+    from jtrans.config import Config
+    from jtrans.scaling.experiment import GradientSpread, ModelRuns, ScalingPlan, ScalingResult
+    from jtrans.scaling.solve import Scaling
+
+
+def make_plan(
+    recipe: str,
+    data: Path | None,
+    out: Path | None,
+    ratio: float,
+    step: int,
+    seeds: str | None,
+    settings: list[str] | None,
+) -> ScalingPlan:
+    """Check everything that can be checked before torch is loaded."""
+    from jtrans.api import find_data
+    from jtrans.config import load_config
+    from jtrans.models.zoo import system_configs
+    from jtrans.scaling.experiment import ScalingPlan
+
+    config = load_config(recipe, system_configs(), overrides=settings or ())
+    chosen = (config.training.seed,) if seeds is None else tuple(read_seeds(seeds))
+    own = Path(recipe)
+    place = out or Path("runs/scale") / (own.stem if own.suffix == ".toml" else own)
+    folder = find_data(data, config)
+    plan = ScalingPlan(recipe, config, folder, place, ratio, step, chosen)
+    plan.check()
+    return plan
+
+
+def show_plan(plan: ScalingPlan, device: str | None, *, as_json: bool) -> None:
+    """Print the models that would be trained, with estimates."""
+    from jtrans.scaling.experiment import predict
+    from jtrans.scaling.report import duration
+    from jtrans.scaling.sizes import ffn_width, layer_counts
+
+    console.say("Estimating", f"memory and time of {', '.join(plan.configs)}")
+    estimates = predict(plan.configs, plan.data, device)
+    if as_json:
+        models = {name: estimate.to_json() for name, estimate in estimates.items()}
+        console.print_json({"recipe": plan.recipe, "seeds": plan.seeds, "models": models})
+        return
+    rows = [
+        [
+            name,
+            *(f"{count}" for count in layer_counts(config).values()),
+            f"{ffn_width(config):,}",
+            f"{estimates[name].parameters:,}",
+            f"{estimates[name].memory_bytes / 2**20:,.0f} MiB",
+            duration(estimates[name].epoch_seconds),
+            duration(estimates[name].total_seconds),
+        ]
+        for name, config in plan.configs.items()
+    ]
+    head = ["model", *layer_counts(plan.config), "F", "parameters", "memory", "an epoch"]
+    head.append("to the first limit")
+    print_table(head, rows, right=head[1:])
+    console.talk(f"seeds: {', '.join(map(str, plan.seeds))}; nothing was trained or written")
+
+
+def scale_recipe(
+    plan: ScalingPlan, device: str | None, *, with_scaled: bool, as_json: bool
+) -> None:
+    """Train, solve, and write recipe and report."""
+    from jtrans.scaling.experiment import (
+        BASE,
+        MEASURED,
+        SCALED,
+        ScalingResult,
+        find_gradients,
+        predict,
+        scaled_config,
+    )
+    from jtrans.scaling.report import write_recipe, write_report
+
+    runs = [_train(plan, name, plan.configs[name], device) for name in MEASURED]
+    depth, width = find_gradients(plan, runs)
+    console.say("Gradients", f"{depth} of depth, {width} of width, nats")
+    scaling = _solve(plan, depth, width)
+    larger = scaled_config(plan, scaling)
+    console.say("Estimating", "memory and time of the base and of the scaled model")
+    estimates = predict({BASE: plan.configs[BASE], SCALED: larger}, plan.data, device)
+    result = ScalingResult(plan, tuple(runs), depth, width, scaling, estimates)
+    recipe = write_recipe(plan.out, plan.recipe, plan.config, larger, scaling.realised)
+    page = write_report(result)
+    same = plan.measured_name(larger)  # of a model that has these sizes already
+    if same is not None:
+        runs += [replace(model, name=SCALED) for model in runs if model.name == same]
+    elif with_scaled:
+        runs.append(_train(plan, SCALED, larger, device))
+    if len(runs) > len(MEASURED):
+        result = ScalingResult(plan, tuple(runs), depth, width, scaling, estimates)
+        page = write_report(result)
+    _show_result(result, as_json=as_json)
+    console.say("Written", f"{recipe}, {page}")
+    if same is not None and same != BASE:
+        console.say("Scaled", f"it is the {same} model, which is trained already")
+    if same != BASE:
+        _suggest(plan, recipe, larger, same or SCALED, is_trained=len(runs) > len(MEASURED))
+
+
+def _solve(plan: ScalingPlan, depth: GradientSpread, width: GradientSpread) -> Scaling:
+    """Solve Eq. 11; where it cannot be, warn of the files of earlier losses."""
+    from jtrans.scaling.experiment import find_scaling
+    from jtrans.scaling.report import NUMBERS, PAGE, RECIPE
+
+    try:
+        return find_scaling(plan, depth, width)
+    except ConfigError:
+        if (plan.out / NUMBERS).exists():
+            files = ", ".join((RECIPE, NUMBERS, PAGE))
+            console.warn(f"{files} in {plan.out} are still those of earlier losses")
+        raise
+
+
+def _suggest(
+    plan: ScalingPlan, recipe: Path, larger: Config, name: str, *, is_trained: bool
+) -> None:
+    """Suggest comparing the scaled model, which has this name, with the base; or training it."""
+    from jtrans.scaling.experiment import BASE
+
+    base, place = (
+        shlex.quote(str(plan.run_folder(model, config, plan.seeds[0])))
+        for model, config in ((BASE, plan.config), (name, larger))
+    )
+    if is_trained:
+        console.next_step(f"jtrans score {base} {place}")
+        return
+    data = shlex.quote(str(plan.data))
+    console.next_step(f"jtrans train {shlex.quote(str(recipe))} --data {data} --run {place}")
+
+
+def _train(plan: ScalingPlan, name: str, config: Config, device: str | None) -> ModelRuns:
+    """Train a model with the table; leave with the exit code of a signal that stopped it."""
+    from jtrans.cli.stop_signals import StopSignals
+    from jtrans.cli.train_table import TrainTable
+    from jtrans.scaling.experiment import train_model
+
+    with StopSignals() as signals, contextlib.ExitStack() as tables:
+        runs = train_model(
+            plan,
+            name,
+            config,
+            device=device,
+            events=lambda: tables.enter_context(contextlib.closing(TrainTable())),
+            should_stop=signals.are_set,
+        )
+    if runs is None:
+        console.talk(f"stopped; everything is saved in {plan.out}")
+        console.next_step(shlex.join(["jtrans", *sys.argv[1:]]))
+        raise typer.Exit(signals.exit_code or 0)
+    losses = ", ".join(f"{loss:.4f}" for loss in runs.losses.values())
+    console.say(name, f"validation loss {losses}")
+    return runs
+
+
+def _show_result(result: ScalingResult, *, as_json: bool) -> None:
+    from jtrans.scaling.sizes import layer_counts
+
+    for warning in result.warnings:
+        console.warn(warning)
+    if as_json:
+        console.print_json(result.to_json())
+    else:
+        print_scaling(result.scaling, layer_counts(result.plan.config))
