@@ -1,5 +1,7 @@
 """The processors of this machine: how many this process may use, and how many others use now.
 
+A device other than these is chosen by its name (`chosen_device`), which needs no torch.
+
 `own_command` starts further processes on them.
 
 A product divided among threads takes a small model some 50 us. If the threads slept between two
@@ -15,11 +17,16 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from jtrans.errors import ConfigError, name_hint
+
+_DEVICES = ("auto", "cpu", "cuda", "mps")
+_DEVICE = re.compile(r"(cpu|cuda|mps)(:(0|[1-9][0-9]{0,2}))?")
 # Processes of one command: all are started at once, so that more are taken for a typing error.
 MOST_WORKERS = 1024
 # How often OpenMP's threads (libgomp) look for work before they sleep: for about 0.3 ms, longer
@@ -28,6 +35,25 @@ LOOKS_FOR_WORK = 20_000
 LOOKS_WHEN_SHARED = 1_000
 
 SAMPLES, SECONDS_BETWEEN = 3, 0.002  # several, as a process may run only for a moment
+
+
+def chosen_device(name: str | None) -> tuple[str, str]:
+    """Return the name of the device that a user chose, and where; ``auto`` is JTRANS_DEVICE.
+
+    Raises:
+        ConfigError: there is no device of this name. Whether the machine has it is not checked.
+    """
+    chosen, where = name or "auto", "--device"
+    if chosen == "auto":
+        chosen, where = os.environ.get("JTRANS_DEVICE", "auto") or "auto", "JTRANS_DEVICE"
+    if chosen != "auto" and not _DEVICE.fullmatch(chosen):
+        raise ConfigError(
+            f"unknown device: {chosen}",
+            where=where,
+            hint=name_hint(chosen.partition(":")[0], _DEVICES),
+            kind="config.unknown-device",
+        )
+    return chosen, where
 
 
 def available_cpus(root: Path = Path("/")) -> int:

@@ -237,6 +237,8 @@ def main(arguments: list[str] | None = None) -> None:
     as_json = "--json" in arguments
     is_final = True
     try:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see `jtrans.__main__`
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             code = _run(arguments)
         finally:

@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from jtrans.cli import completion
 from jtrans.digits import whole_number
 from jtrans.errors import JtransError, did_you_mean, name_hint, option_error, usage_error
-from jtrans.processors import MOST_WORKERS
+from jtrans.processors import MOST_WORKERS, chosen_device
 
 if TYPE_CHECKING:
     from jtrans.decoding.options import DecodingChoices, TranslationExtras
@@ -272,10 +272,11 @@ class DecodingOptions:
         """Return the choices that the options make, with extras and further search options.
 
         Raises:
-            DecodingError: an unknown precision.
+            JtransError: an unknown precision or device.
         """
         from jtrans.decoding.options import DecodingChoices, TranslationExtras
 
+        chosen_device(self.device)  # also where all translations are cached
         check_choice("--precision", self.precision, SEARCH_PRECISIONS)
         search |= {
             "beam": self.beam,

@@ -63,6 +63,7 @@ def run_values(run: Run) -> dict[str, Any]:
         "fault": end.get("fault"),
         "reason": end.get("reason"),
         "damaged_log_lines": run.damaged_lines(),
+        "has_damaged_pointers": run.has_damaged_pointers,
         "starts": [{"update": each.get("update"), "time": each.get("time")} for each in starts],
         "restarts": max(0, len(starts) - 1),
         "batch_tokens": config.training.batch_tokens,
@@ -133,6 +134,8 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
         metric = values["best_metric"].replace("-", " ")
         value = f"{best['value']:.3f}" if isinstance(best["value"], int | float) else "unknown"
         rows.append(["best", f"{metric} {value}, {best['checkpoint']}"])
+    if values["has_damaged_pointers"]:
+        rows.append(["best", "unknown: checkpoints/pointers.json is damaged"])
     rows += _curves(values)
     if values["window"]:
         rows.append(["window", window_text(values["window"])])

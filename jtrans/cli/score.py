@@ -55,7 +55,8 @@ class Command(CheckedCommand):
         several = None
         for number, word in enumerate(args):
             if word.startswith("-") and word != "-":
-                several = word if word in _SEVERAL else None
+                name = word.partition("=")[0]
+                several = name if name in _SEVERAL else None
             elif several and args[number - 1] != several:
                 repeated.append(several)
             repeated.append(word)
@@ -227,6 +228,7 @@ def _score_files(options: ScoreOptions) -> ScoreReport:
     from jtrans.evaluation.leftovers import (
         check_hypothesis,
         check_plain_text,
+        empty_references_warning,
         unsegmented_warning,
     )
     from jtrans.evaluation.names import check_references, distinct_names
@@ -245,6 +247,7 @@ def _score_files(options: ScoreOptions) -> ScoreReport:
     target = replace(target, chosen=options.tokenize)
     if not options.as_is:
         doubts += [check_plain_text(*text) for text in zip(ref, references, strict=True)]
+    doubts.append(empty_references_warning(references))
     lowercase, as_is = bool(options.lowercase), options.as_is
     for name, lines in zip(hyp, hypotheses, strict=True):
         doubts += check_hypothesis(name, lines, references, lowercase=lowercase, as_is=as_is)

@@ -59,6 +59,7 @@ class ScoreReport:
     bands: Sequence[Band] = ()  # expected scores
     unchecked: Sequence[str] = ()  # why scores were not compared with the expected ones
     other_warnings: Sequence[str] = ()
+    is_sweep: bool = False  # the systems are searches of runs
 
     @property
     def warnings(self) -> list[str]:
@@ -149,7 +150,7 @@ class ScoreReport:
         if self._seed_groups:
             also = "; of a mean, also over its seeds" if has_seeds else ""
             yield f"± in the table: 95 % interval over sentences{also}"
-        if self.details and evaluation.paired and not has_seeds:
+        if self.details and evaluation.paired and not has_seeds and not self.is_sweep:
             yield "one run of each system: nothing is known of other seeds"
         if MULTI_BLEU in evaluation.metrics:
             number = f", {evaluation.references} references" if evaluation.references > 1 else ""
@@ -282,7 +283,7 @@ def report_on_runs(
     target = TargetLanguage(language, "the runs' corpus", chosen=tokenizer)
     if searches:  # what is expected is of one search
         warnings += _fitted(split)
-        return ScoreReport(evaluation, target, details, other_warnings=warnings)
+        return ScoreReport(evaluation, target, details, other_warnings=warnings, is_sweep=True)
     bands, unchecked = _bands(members, evaluation, lowercase, tokenizer, is_window=is_window)
     return ScoreReport(evaluation, target, details, bands, unchecked, warnings)
 

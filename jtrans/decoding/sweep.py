@@ -54,7 +54,9 @@ def _axis(text: str) -> tuple[str, list[str]]:
         except ValueError:
             raise usage_error(f"--sweep: {name} cannot be {value!r}", "use numbers") from None
     if len(numbers) < max(2, len(values)):
-        raise usage_error(f"--sweep {text} needs different values", f"{name}=VALUE,VALUE")
+        raise usage_error(
+            f"--sweep {text} needs two or more different values", f"{name}=VALUE,VALUE"
+        )
     return name, values
 
 

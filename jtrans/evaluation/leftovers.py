@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from jtrans.errors import CorpusError, how_many
 from jtrans.text.segment import has_spaces
@@ -162,12 +163,26 @@ def empty_warning(
     return f"{count:,} of {how_many(len(lines), 'line')} of {name} {verb} empty"
 
 
+def empty_references_warning(references: Sequence[Sequence[str]]) -> str | None:
+    """Return a warning about sentences whose references are all empty, None if there are none."""
+    alternatives = zip(*references, strict=True)
+    count = sum(not any(map(str.strip, texts)) for texts in alternatives)
+    if not count:
+        return None
+    verb = "has no reference" if count == 1 else "have no reference"
+    return (
+        f"{how_many(count, 'sentence')} of {len(references[0]):,} {verb}: their lines are empty, "
+        "and translations of them count as wrong"
+    )
+
+
 def case_warning(
     name: str, lines: Sequence[str], references: Sequence[Sequence[str]]
 ) -> str | None:
     """Return a warning if either a hypothesis or its references are in lower case, else None."""
-    if not any(line.upper() != line.lower() for line in lines):
-        return None  # no letters that have a case
+    for text in (lines, chain(*references)):
+        if not any(line.upper() != line.lower() for line in text):
+            return None  # no letters that have a case
     alternatives = zip(*references, strict=True)
     sides = {
         name: sum(map(_has_capitals, lines)),

@@ -7,7 +7,6 @@ import contextlib
 import functools
 import logging
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -22,11 +21,10 @@ from jtrans.nn.cpu import matmul_backend
 from jtrans.nn.cpu.malloc import keep_freed_memory
 from jtrans.nn.cpu.threads import usable_threads
 from jtrans.nn.gpu.operator import missing_triton
+from jtrans.processors import chosen_device
 
 _log = logging.getLogger(__name__)
-_CHOICES = ("auto", "cpu", "cuda", "mps")
 _PRECISIONS = ("auto", "fp32", "bf16", "int8")
-_DEVICE = re.compile(r"(?P<kind>cpu|cuda|mps)(?::(?P<index>0|[1-9][0-9]{0,2}))?")
 
 
 @dataclass(frozen=True)
@@ -59,23 +57,13 @@ def resolve_device(name: str | torch.device | None = None) -> torch.device:
     Raises:
         ConfigError: an unknown device, or one this machine does not have.
     """
-    chosen = str(name or "auto")
-    where = "--device"
-    if chosen == "auto":
-        chosen, where = os.environ.get("JTRANS_DEVICE", "auto") or "auto", "JTRANS_DEVICE"
+    chosen, where = chosen_device(None if name is None else str(name))
     if chosen == "auto":
         chosen = "cuda" if torch.cuda.is_available() else "cpu"
-    match = _DEVICE.fullmatch(chosen)
-    if match is None:
-        raise ConfigError(
-            f"unknown device: {chosen}",
-            where=where,
-            hint=name_hint(chosen.partition(":")[0], _CHOICES),
-            kind="config.unknown-device",
-        )
+    kind, _, index = chosen.partition(":")
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    missing = (match["kind"] == "cuda" and int(match["index"] or 0) >= count) or (
-        match["kind"] == "mps" and not torch.backends.mps.is_available()
+    missing = (kind == "cuda" and int(index or 0) >= count) or (
+        kind == "mps" and not torch.backends.mps.is_available()
     )
     if missing:
         raise ConfigError(

@@ -77,18 +77,26 @@ class CheckpointFolder:
 
         A file that names anything but folders beside it is ignored.
         """
+        return self._read_pointers() or {}
+
+    @property
+    def has_damaged_pointers(self) -> bool:
+        """Whether the file with the names of the last and the best checkpoint is damaged."""
+        return self._read_pointers() is None
+
+    def _read_pointers(self) -> dict[str, Any] | None:
         path = self.checkpoints_folder / POINTERS
         try:
             pointers = read_json(path) if path.exists() else {}
         except JtransError:
-            return {}
+            return None
         if not isinstance(pointers, dict):
-            return {}
+            return None
         names = (pointers.get("last"), pointers.get("best"))
         if not all(
             name is None or (isinstance(name, str) and Path(name).name == name) for name in names
         ):
-            return {}
+            return None
         return pointers
 
     def set_pointers(self, **pointers: Any) -> None:

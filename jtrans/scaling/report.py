@@ -22,9 +22,14 @@ _SURPLUS = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>", re.DOTALL)
 
 def write_recipe(folder: Path, name: str, base: Config, scaled: Config, ratio: float) -> Path:
     """Write the scaled recipe of `name`, which `jtrans train` takes; return the file."""
-    note = f"{ratio:.3f} times the parameters of its layers: {summary(base, scaled)}"
-    write_text(folder / RECIPE, f"# {name} scaled to {note}.\n\n{scaled.to_toml()}")
+    write_text(folder / RECIPE, recipe_text(name, base, scaled, ratio))
     return folder / RECIPE
+
+
+def recipe_text(name: str, base: Config, scaled: Config, ratio: float) -> str:
+    """Return the scaled recipe of `name`."""
+    note = f"{ratio:.3f} times the parameters of its layers: {summary(base, scaled)}"
+    return f"# {name} scaled to {note}.\n\n{scaled.to_toml()}"
 
 
 def write_report(result: ScalingResult) -> Path:

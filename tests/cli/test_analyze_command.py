@@ -170,6 +170,21 @@ def test_a_system_without_attention_maps_has_no_alignments(
 
 
 @pytest.mark.usefixtures("placeholder_pictures")
+def test_attention_of_pairs_with_the_same_first_words_has_files_of_its_own(
+    jtrans: Jtrans, runs: list[Path], tmp_path: Path
+) -> None:
+    line = ("analyze", "attention", runs[0], "--out", "out")
+    for sentence, target in (("a b", "c"), ("a b!", "c"), ("a b", "d"), ("a b", "c")):
+        assert jtrans(*line, "--sentence", sentence, "--target", target).code == 0
+    pairs = {path.stem: json.loads(path.read_text()) for path in (tmp_path / "out").glob("*.json")}
+    assert {name: (pair["source"], pair["target"]) for name, pair in pairs.items()} == {
+        "attention.a-b": ("a b", "c"),
+        "attention.a-b-2": ("a b!", "c"),
+        "attention.a-b-3": ("a b", "d"),
+    }
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_systems_are_compared(jtrans: Jtrans, runs: list[Path], corpus: PreparedCorpus) -> None:
     lines = corpus.raw_lines("test", "target")
     Path("perfect.en").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -190,6 +205,7 @@ def test_systems_are_compared(jtrans: Jtrans, runs: list[Path], corpus: Prepared
         (["length", "ONE", "ONE"], "one is given twice"),
         (["length", "ONE", "--hyp", "none.en"], "no such file: none.en"),
         (["length", "ONE", "--precision", "half"], "unknown value 'half'"),
+        (["length", "ONE", "--device", "gpu"], "unknown device: gpu"),
         (["position", "ONE", "--checkpoint", "7"], "no checkpoint 7"),
         (["compare", "ONE"], "only one system: one"),
         (["alignment", "ONE", "--layer", "cross"], "no attention map 'cross'"),

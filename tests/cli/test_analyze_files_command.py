@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -346,3 +347,44 @@ def test_warnings_of_a_file_whose_name_is_not_utf8_are_on_the_page(
     page = (tmp_path / "reports" / "report.html").read_text("utf-8")
     [warning] = re.findall("<p class=.warning.>(the references .*)</p>", page)
     assert r"caf\xe9.en" in warning and "lower case" in warning
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_translations_from_a_pipe_are_read_once(jtrans: Jtrans, tmp_path: Path) -> None:
+    pipe = tmp_path / "piped.en"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("\n".join([*WORSE, ""]), "utf-8"))
+    writer.start()
+    result = jtrans("analyze", "length", "--hyp", pipe, "--ref", "test.en", "--json")
+    writer.join()
+    assert result.code == 0, result.err
+    named = jtrans("analyze", "length", "--hyp", "b.en", "--ref", "test.en", "--json")
+    values = [json.loads(each.out)["results"][0]["series"][0]["values"] for each in (result, named)]
+    assert values[0] == values[1]
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_tables_of_more_systems_do_not_stay_beside_those_of_fewer(
+    jtrans: Jtrans, tmp_path: Path
+) -> None:
+    shutil.copy(tmp_path / "b.en", tmp_path / "c.en")
+    own = tmp_path / "out" / "test.compare-mine-1.csv"
+    line = ("analyze", "compare", *FILES, "--out", "out")
+    assert jtrans(*line, "--hyp", "c.en").code == 0
+    own.write_text("kept", "utf-8")
+    names = {path.name for path in own.parent.glob("*.csv")}
+    assert {"test.compare-ngrams-1.csv", "test.compare-ngrams-2.csv"} <= names
+    assert jtrans(*line).code == 0
+    names = {path.name for path in own.parent.glob("*.csv")}
+    assert {name for name in names if "ngrams" in name} == {"test.compare-ngrams.csv"}
+    assert own.is_file()
+
+
+def test_sentences_without_a_reference_are_warned_of(jtrans: Jtrans, tmp_path: Path) -> None:
+    (tmp_path / "test.en").write_text(f"\n{LINES[1]}\n\n", "utf-8")
+    warning = "2 sentences of 3 have no reference: their lines are empty"
+    files = ("--hyp", "a.en", "--ref", "test.en")
+    for command in (("score",), ("analyze", "compare", "--hyp", "b.en", "--json")):
+        result = jtrans(*command, *files)
+        assert result.code == 0 and warning in result.err
+        assert "lower case" not in result.err

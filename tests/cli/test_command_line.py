@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -344,3 +345,33 @@ def test_messages_are_left_out_wherever_that_is_asked(jtrans: Jtrans, name: str)
     assert "Next: " in jtrans("recipes").err
     done = jtrans("recipes", name)
     assert done.code == 0 and done.err == "" and done.out
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+from jtrans.__main__ import main
+main()
+"""
+
+
+def test_ctrl_c_while_the_program_is_being_imported_shows_no_traceback() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_IMPORT, "info"], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
+
+
+def test_ctrl_c_later_is_told(tmp_path: Path) -> None:
+    code = INTERRUPTED_IMPORT.replace('"typer"', '"jtrans.cli.info"')
+    done = subprocess.run(
+        [sys.executable, "-c", code, "info"], capture_output=True, check=False, cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout) == (130, b"")
+    assert done.stderr.decode() == "interrupted\n"

@@ -98,6 +98,12 @@ def test_checkpoints_that_are_being_written_are_not_listed(run: Run, jtrans: Jtr
     assert line.endswith(", middle") and ".tmp" not in line
 
 
+def test_damaged_names_of_checkpoints_are_told(run: Run, jtrans: Jtrans) -> None:
+    (run.checkpoints_folder / "pointers.json").write_text("{", encoding="utf-8")
+    [line] = [each for each in jtrans("info", run.folder).out.splitlines() if each[:4] == "best"]
+    assert line.split(maxsplit=1)[1] == "unknown: checkpoints/pointers.json is damaged"
+
+
 def test_a_damaged_log_is_no_empty_one(run: Run, jtrans: Jtrans) -> None:
     assert not any(each.startswith("log ") for each in jtrans("info", run.folder).out.splitlines())
     (run.folder / "log.jsonl").write_bytes(b"\x91\xff\n[3]\n\n{")

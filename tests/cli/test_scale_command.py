@@ -324,6 +324,18 @@ def test_given_losses_write_a_recipe_that_can_be_trained(jtrans: Jtrans, tmp_pat
     assert [path.name for path in (tmp_path / "larger").iterdir()] == ["scaled.toml"]
 
 
+def test_given_losses_do_not_overwrite_another_recipe(jtrans: Jtrans, tmp_path: Path) -> None:
+    line = ("scale", "demo/transformer", "--out", "larger", "--from-losses", 1.6)
+    assert jtrans(*line, 1.5, 1.4).code == 0
+    recipe = tmp_path / "larger" / "scaled.toml"
+    own = recipe.read_bytes()
+    refused = jtrans(*line, 1.4, 1.5)
+    assert refused.code == 2 and refused.out == ""
+    assert f"{Path('larger', 'scaled.toml')} is another recipe" in refused.err
+    assert jtrans(*line, 1.5, 1.4).code == 0  # the same again
+    assert recipe.read_bytes() == own
+
+
 def test_a_ratio_that_changes_nothing_writes_nothing(jtrans: Jtrans, tmp_path: Path) -> None:
     result = jtrans("scale", "demo/transformer", *GIVEN, "--ratio", 1.01, "--out", "larger")
     assert result.code == 0

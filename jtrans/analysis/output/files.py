@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import itertools
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +24,7 @@ from jtrans.text.alignments import to_pharaoh
 
 STEM_LETTERS = 40
 NUMBERS = ("csv", "tex", "json")  # the endings of files with the numbers of an item
+_NUMBER = re.compile(r"-\d+$")  # of a system, behind the name of its table
 
 
 def write_results(items: Sequence[Figure | Table], folder: Path, *, prefix: str = "") -> list[Path]:
@@ -55,6 +58,21 @@ def is_written(item: Figure | Table, folder: Path, *, prefix: str = "") -> bool:
         return False  # damaged: must be written again
 
 
+def remove_renumbered(items: Sequence[Figure | Table], folder: Path, *, prefix: str = "") -> None:
+    """Remove earlier tables of the same kinds as these, but of more or fewer systems.
+
+    Such a table has another number, or none, behind its name: nothing would replace it, and it
+    would stand beside the new ones as if it belonged to them.
+    """
+    names = {f"{prefix}{item.name}" for item in items}
+    kinds = {_NUMBER.sub("", name) for name in names if "compare" in name}
+    for path in (
+        each for ending in NUMBERS for each in folder.glob(f"{glob.escape(prefix)}*.{ending}")
+    ):
+        if path.stem not in names and _NUMBER.sub("", path.stem) in kinds:
+            path.unlink()
+
+
 def write_alignments(
     alignments: Sequence[tuple[str, LayerAlignment]], folder: Path, *, prefix: str = ""
 ) -> list[Path]:
@@ -71,9 +89,10 @@ def write_alignments(
 def write_pair(pair: ExplainedPair, folder: Path, split: str, progress: Progress) -> list[Path]:
     """Write pictures, CSV and JSON of the attention of one pair; return the files.
 
-    A line of the split is named by its number, any other sentence by its first words.
+    A line of the split is named by its number, any other sentence by its first words, with a number
+    behind them if another pair has these.
     """
-    name = f"{split}-{pair.line + 1}" if pair.line is not None else _slug(pair.source)
+    name = f"{split}-{pair.line + 1}" if pair.line is not None else _free_name(pair, folder)
     files = []
     for view in pair.shown:
         stem = folder / f"attention.{name}.{view.name}"
@@ -89,6 +108,24 @@ def _latex(item: Figure | Table) -> str:
     columns, rows = shown_table(item)
     right = [name for name, number in zip(columns, numeric_columns(item), strict=True) if number]
     return latex_table(columns, rows, right=right, notes=filter(None, [item.title, item.note]))
+
+
+def _free_name(pair: ExplainedPair, folder: Path) -> str:
+    """Return a name that no other pair has in the folder; that of the same pair, if it is there."""
+    slug = _slug(pair.source)
+    names = itertools.chain([slug], (f"{slug}-{number}" for number in itertools.count(2)))
+    return next(name for name in names if _is_free(folder / f"attention.{name}.json", pair))
+
+
+def _is_free(path: Path, pair: ExplainedPair) -> bool:
+    if not path.exists():
+        return True
+    try:
+        written = read_json(path)
+    except JtransError:
+        return True  # damaged
+    own = {"system": pair.system, "source": pair.source, "target": pair.text}
+    return isinstance(written, dict) and {key: written.get(key) for key in own} == own
 
 
 def _slug(text: str) -> str:

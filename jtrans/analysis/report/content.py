@@ -47,7 +47,7 @@ class SystemSummary:
     minutes: float | None = None  # of the whole training
     tokens_per_second: float | None = None  # of the translation of the split
     checkpoints: Sequence[tuple[str, str]] = ()  # those in use, and their runs' folders
-    frozen: int = 0  # parameters that were not trained
+    frozen: int | None = None  # parameters that were not trained
     decoding: str = ""  # how its runs translated
 
 

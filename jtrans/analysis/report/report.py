@@ -12,7 +12,7 @@ from markupsafe import Markup
 from jtrans.analysis.figures.results import Figure, Heatmap, Table
 from jtrans.analysis.figures.results import as_json as item_json
 from jtrans.analysis.output.charts import draw, draw_curves
-from jtrans.analysis.output.files import is_written, write_results
+from jtrans.analysis.output.files import is_written, remove_renumbered, write_results
 from jtrans.analysis.output.labels import LONG_TEXT, TAIL
 from jtrans.analysis.output.weight_maps import weights_svg
 from jtrans.analysis.report.content import ReportData, gather
@@ -59,6 +59,7 @@ def write_report(study: Study, folder: Path, progress: Progress) -> tuple[Path, 
     prefix = f"{study.split}."
     new = [item for item in items if not is_written(item, folder, prefix=prefix)]
     write_results(new, folder, prefix=prefix)
+    remove_renumbered(items, folder, prefix=prefix)
     write_text(folder / PAGE, page(data))
     return folder / PAGE, data
 

@@ -64,7 +64,7 @@ def load_study(
             kind="corpus.empty",
         )
     files = [
-        FileMember(name, path, text, words)
+        FileMember.read(name, path, text, words)
         for name, path in zip(names[len(runs) :], hypotheses, strict=True)
     ]
     warnings = _warnings(members)

@@ -13,7 +13,11 @@ from jtrans.analysis.study.study import Study, Subject
 from jtrans.analysis.study.words import StudyWords, TrainingWords
 from jtrans.corpora.lines import read_line_file
 from jtrans.errors import CorpusError
-from jtrans.evaluation.leftovers import check_hypothesis, check_plain_text
+from jtrans.evaluation.leftovers import (
+    check_hypothesis,
+    check_plain_text,
+    empty_references_warning,
+)
 from jtrans.evaluation.names import check_references
 from jtrans.evaluation.target import UNTOLD, find_target
 from jtrans.files import as_text
@@ -54,19 +58,20 @@ def load_file_study(
     words, warnings = _words_of(
         files.languages, (sources, source), (targets, translated), lowercase
     )
-    warnings.append(doubt)
+    warnings += [doubt, empty_references_warning(references)]
     if not as_is:
         originals = zip([*sources, *targets], [*source, *references], strict=False)
         warnings += [check_plain_text(as_text(path), lines) for path, lines in originals]
-    for file, lines in zip(files.hypotheses, translated[len(references) :], strict=True):
+    hypotheses = translated[len(references) :]
+    for file, lines in zip(files.hypotheses, hypotheses, strict=True):
         warnings += check_hypothesis(
             as_text(str(file)), lines, references, lowercase=lowercase, as_is=as_is
         )
     split = files.references[0].name.partition(".")[0] or files.references[0].name
     text = SplitText.of(split, source[0] if source else None, references, words)
     subjects = [
-        Subject(name, [FileMember(name, path, text, words)], index)
-        for index, (name, path) in enumerate(zip(names, files.hypotheses, strict=True))
+        Subject(name, [FileMember(name, lines, words)], index)
+        for index, (name, lines) in enumerate(zip(names, hypotheses, strict=True))
     ]
     training = None
     if files.train is not None:

@@ -255,23 +255,29 @@ class FileMember:
 
     Args:
         name: as shown to the user.
-        path: the file.
-        text: the text of the split.
+        hypotheses: the lines of the file.
         words: how the study splits lines into words.
-
-    Raises:
-        CorpusError: the file cannot be read, its number of lines is not that of the split, or
-            JSON lines have no translation.
     """
 
     run: None = None
 
-    def __init__(self, name: str, path: Path, text: SplitText, words: StudyWords) -> None:
+    def __init__(self, name: str, hypotheses: list[str], words: StudyWords) -> None:
         self.name = name
-        self.hypotheses = best_texts(list(read_line_file(path)), str(path))
-        hint = "line n must translate source line n; empty lines count, at the end too"
-        _check_lines(self.hypotheses, text, str(path), hint)
+        self.hypotheses = hypotheses
         self.words = words
+
+    @classmethod
+    def read(cls, name: str, path: Path, text: SplitText, words: StudyWords) -> FileMember:
+        """Read the translations of a split from a file.
+
+        Raises:
+            CorpusError: the file cannot be read, its number of lines is not that of the split, or
+                JSON lines have no translation.
+        """
+        hypotheses = best_texts(list(read_line_file(path)), str(path))
+        hint = "line n must translate source line n; empty lines count, at the end too"
+        _check_lines(hypotheses, text, str(path), hint)
+        return cls(name, hypotheses, words)
 
     @cached_property
     def hypothesis_words(self) -> list[list[str]]:

@@ -218,7 +218,7 @@ class BinOptions:
 class OutputOptions:
     """The destination of the results of an analysis."""
 
-    out: Path | None = out_option("reports/ of the first run, or here")
+    out: Path | None = out_option("reports/ of the first run, or reports/ here")
     as_json: bool = JSON
 
     def folder(self, study: Study) -> Path:

@@ -32,12 +32,13 @@ def show(
 ) -> None:
     """Write the files, then print the tables or the JSON object."""
     from jtrans.analysis.figures.results import as_json
-    from jtrans.analysis.output.files import write_alignments, write_results
+    from jtrans.analysis.output.files import remove_renumbered, write_alignments, write_results
 
     for warning in study.warnings:
         console.warn(warning)
     folder = output.folder(study)
     files = write_results(items, folder, prefix=f"{study.split}.")
+    remove_renumbered(items, folder, prefix=f"{study.split}.")
     files += write_alignments(alignments, folder, prefix=f"{study.split}.")
     if output.as_json:
         console.print_json(
