@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: tests run beside others
@@ -19,6 +20,9 @@ from hypothesis import settings
 settings.register_profile("jtrans", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=500)
 settings.load_profile("jtrans")
+
+_CACHE = tempfile.TemporaryDirectory(prefix="jtrans-tests-")  # until this process ends
+os.environ["JTRANS_CACHE"] = _CACHE.name  # not the user's: new runs keep there what they measure
 
 
 def pytest_configure() -> None:

@@ -283,6 +283,7 @@ def test_numbers_of_numpy_and_devices_of_torch_are_taken(model: jtrans.LoadedRun
     [
         (lambda of: jtrans.load(of(None)), "run is of the type NoneType, not a path"),
         (lambda of: jtrans.load(of("")), "run is an empty path"),
+        (lambda _: jtrans.load("a\0b"), "run is a path with a zero byte"),
         (lambda of: jtrans.train(of(None)), "recipe is of the type NoneType"),
         (lambda of: jtrans.train("demo/transformer", data=of(5)), "data is of the type int"),
         (lambda of: jtrans.train("demo/transformer", run=of("")), "run is an empty path"),
@@ -310,6 +311,11 @@ def test_other_types_are_refused_before_any_work(
     with pytest.raises(ConfigError, match=said):
         call(lambda value: value)
     assert not [*Path().iterdir()]
+
+
+def test_a_name_that_no_folder_can_have_is_refused() -> None:
+    with pytest.raises(jtrans.JtransError, match="name too long"):
+        jtrans.load("x" * 300)
 
 
 def test_a_model_is_loaded_by_the_number_of_an_update(model: jtrans.LoadedRun) -> None:

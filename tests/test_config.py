@@ -115,6 +115,11 @@ def test_two_levels_of_extends_are_refused(write: Any) -> None:
     assert "first.toml" in str(error.hint)
 
 
+def test_a_file_that_extends_itself_is_refused(write: Any) -> None:
+    error = error_of(write('extends = "own.toml"\n', "own.toml"))
+    assert error.message == "own.toml extends itself"
+
+
 def test_a_misspelt_section_is_named_even_if_it_holds_the_system(write: Any) -> None:
     error = error_of(write('\n[modle]\nsystem = "transformer"\n'))
     assert error.message == "unknown key modle" and str(error.where).endswith("line 2")

@@ -103,7 +103,13 @@ def _devices() -> list[str]:
     """
     import torch
 
-    from jtrans.nn.device import has_fast_bf16, prepare_device, resolve_precision
+    from jtrans.nn.device import (
+        has_fast_bf16,
+        prepare_device,
+        resolve_precision,
+        use_matmul_backend,
+    )
+    from jtrans.training.setup.matmul_backend import usual_backend
 
     names = ["cpu"]
     names += [f"cuda:{index}" for index in range(torch.cuda.device_count())]
@@ -114,6 +120,8 @@ def _devices() -> list[str]:
         precision = resolve_precision(device, "auto")
         decoding = prepare_device(device)
         training = prepare_device(device, for_training=True)
+        if device.type == "cpu":
+            training = use_matmul_backend(training, usual_backend(training))
         described = decoding.describe(precision)
         if training.matmul_backend != decoding.matmul_backend:
             described += f" ({training.matmul_backend} in training)"

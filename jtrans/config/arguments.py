@@ -35,8 +35,9 @@ def check_argument(name: str, given: Any, *kinds: Any) -> Any:
     for kind in kinds:
         accepted, _ = _ACCEPTED[kind]
         if isinstance(given, accepted) and (kind is bool or not isinstance(given, bool)):
-            if kind is os.PathLike and str(given) == "":
-                raise usage_error(f"{name} is an empty path", "name a file or a folder")
+            if kind is os.PathLike and (str(given) == "" or "\0" in str(given)):
+                problem = "a path with a zero byte" if str(given) else "an empty path"
+                raise usage_error(f"{name} is {problem}", "name a file or a folder")
             is_of_numpy = kind in (int, float) and not isinstance(given, int)
             return kind(given) if is_of_numpy else given
     raise type_error(name, given, " or ".join(_ACCEPTED[kind][1] for kind in kinds))

@@ -266,6 +266,13 @@ def _read_base(path: Path, base: str) -> tuple[dict[str, Any], list[Path]]:
     base_path = path.parent / base
     if not base_path.is_file():
         base_path = find_config(base)
+    if base_path.resolve() == path.resolve():
+        raise ConfigError(
+            f"{base} extends itself",
+            where=str(path),
+            hint="name another file, or leave `extends` out",
+            kind="config.extends",
+        )
     values = _read(base_path)
     shared = values.pop("extends", None)
     if shared is None:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from jtrans.config import Config, SystemConfig, build_config, key_lines
 from jtrans.errors import CheckpointError, JtransError
-from jtrans.files import read_json, whole_folder, write_bytes, write_json, write_text
+from jtrans.files import disk_errors, read_json, whole_folder, write_bytes, write_json, write_text
 from jtrans.locks import exclusive
 from jtrans.runs.checkpoint_folder import CheckpointFolder
 from jtrans.runs.event_log import EventLog
@@ -72,8 +72,13 @@ class Run(CheckpointFolder, EventLog):
 
     @classmethod
     def exists(cls, folder: Path) -> bool:
-        """Return whether `folder` holds a run."""
-        return (folder / "run.json").is_file() and (folder / "config.toml").is_file()
+        """Return whether `folder` holds a run.
+
+        Raises:
+            JtransError: no folder can have this name, for example because it is too long.
+        """
+        with disk_errors(folder):
+            return (folder / "run.json").is_file() and (folder / "config.toml").is_file()
 
     @classmethod
     def open(cls, folder: Path) -> Run:

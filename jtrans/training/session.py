@@ -238,10 +238,12 @@ def find_existing(folder: Path, *, restart: bool = False) -> Run | None:
     if Run.exists(folder):
         return Run(folder) if restart else Run.open(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        seeds = sorted(each.name[5:] for each in folder.glob("seed-*") if Run.exists(each))
+        hint = f"its runs continue with --seeds {','.join(seeds)}; or " if seeds else ""
         raise ConfigError(
             "the folder already exists and is not a run",
             where=str(folder),
-            hint="choose another folder, or move what it holds elsewhere",
+            hint=f"{hint}choose another folder, or move what it holds elsewhere",
             kind="run.not-a-run",
         )
     return None

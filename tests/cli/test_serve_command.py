@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import http.client
 import json
@@ -14,8 +15,9 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import pytest
@@ -23,6 +25,7 @@ from plugins.command_line import Jtrans, start_process
 from plugins.random_runs import JOINT, MakeRun
 
 from jtrans.cli.serve import request_queue
+from jtrans.cli.serve import server as server_module
 from jtrans.cli.serve.command import with_attention
 from jtrans.cli.serve.request_queue import Answer, LinesRequest, RequestQueue
 from jtrans.cli.serve.server import MOST_BYTES, MOST_LINES, TranslationServer, describe
@@ -230,6 +233,69 @@ def test_what_cannot_be_read_is_refused_as_json(url: str) -> None:
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 414 ")
     assert json.loads(body)["error"]["message"]
+
+
+def answer_to(url: str, *sent: bytes, ends: bool = False) -> tuple[int, str]:
+    """Return the status and the message of the answer to what is sent on a connection."""
+    address = urlsplit(url)
+    with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
+        for part in sent:
+            connection.sendall(part)
+        if ends:
+            connection.shutdown(socket.SHUT_WR)
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)["error"]["message"]
+
+
+BEGUN = b"POST /translate HTTP/1.1\r\nContent-Length: 100\r\n\r\n", b"{"
+
+
+def test_a_body_that_ends_early_is_refused(url: str) -> None:
+    assert answer_to(url, *BEGUN, ends=True) == (400, "the request ends after 1 of 100 bytes")
+
+
+def test_a_body_that_does_not_come_in_time_is_refused(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "SECONDS", 0.05)
+    assert answer_to(url, *BEGUN) == (408, "the request has not arrived in 0 seconds")
+
+
+def test_requests_of_a_server_that_is_stopped_are_refused(
+    translator: Translator, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, stop = threading.Event(), threading.Event()
+
+    def interrupted(*_: Any) -> NoReturn:
+        begun.set()
+        stop.wait(60)
+        raise KeyboardInterrupt
+
+    def answer() -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            requests.answer(translator)
+        server.wait_for_answers()
+        ended.set()
+
+    monkeypatch.setattr(request_queue, "_translated", interrupted)
+    requests, ended = RequestQueue(), threading.Event()
+    replies: list[Reply] = []
+    with TranslationServer("127.0.0.1", 0, requests, describe([run])) as server:
+        ask = partial(post, server.url, {"source": "hund"})
+        threading.Thread(target=lambda: server.serve_forever(0.01), daemon=True).start()
+        threading.Thread(target=answer, daemon=True).start()
+        waiting = threading.Thread(target=lambda: replies.append(ask()))
+        waiting.start()
+        assert begun.wait(60)
+        stop.set()
+        waiting.join(60)
+        assert ended.wait(60)
+        replies.append(ask())
+        server.shutdown()
+    assert [(status, reply["error"]["kind"]) for status, reply in replies] == [
+        (503, "serve.stopping")
+    ] * 2
 
 
 def test_a_connection_serves_several_requests(url: str) -> None:

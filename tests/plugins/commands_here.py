@@ -21,7 +21,8 @@ def jtrans(
 ) -> Iterator[Jtrans]:
     """Return a function that runs `jtrans ARGUMENTS` in `tmp_path`, on the CPU, offline."""
     for name in [name for name in os.environ if name.startswith("JTRANS_")]:
-        monkeypatch.delenv(name)
+        if name != "JTRANS_CACHE":
+            monkeypatch.delenv(name)
     for name, value in {
         "JTRANS_DEVICE": "cpu",
         "JTRANS_OFFLINE": "1",

@@ -381,6 +381,17 @@ def test_a_run_of_other_sizes_to_take_all_from_is_refused_with_the_sizes(
     assert not (tmp_path / "new").exists()
 
 
+def test_a_run_of_another_system_to_take_all_from_is_refused_by_its_name(
+    source: Path, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    config = make_config(model={"system": "dlcl"})
+    with pytest.raises(ConfigError) as caught:
+        train(config, data=corpus.folder, run=tmp_path / "new", initial=Run.open(source))
+    assert "is a run of the system transformer" in caught.value.message
+    assert "do not fit dlcl" in caught.value.message
+    assert caught.value.kind == "run.other-system"
+
+
 @pytest.mark.parametrize(
     ("init_from", "message"),
     [

@@ -129,6 +129,15 @@ def test_a_folder_with_other_things_is_left_alone(
         assert error.kind == "run.not-a-run"
 
 
+def test_the_runs_of_seeds_are_named_where_a_run_is_expected(
+    run: Path, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    for seed in (1, 2):
+        shutil.copytree(run, tmp_path / "seeds" / f"seed-{seed}")
+    error = refusal(ConfigError, tmp_path / "seeds", config=make_config(), data=corpus.folder)
+    assert str(error.hint).startswith("its runs continue with --seeds 1,2; or choose another")
+
+
 def test_another_vocabulary_is_refused(run: Path, make_config: Any, tmp_path: Path) -> None:
     other = make_corpus(tmp_path / "other", pairs=21)
     error = refusal(CheckpointError, run, config=make_config(), data=other.folder)
@@ -567,19 +576,21 @@ def test_a_run_continues_with_the_matmul_backend_it_began_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[str | None] = []
+    of_new_runs = iter([backend, "another"])
 
     def use(info: DeviceInfo, recorded: str | None) -> DeviceInfo:
         asked.append(recorded)
-        return replace(info, matmul_backend=recorded or backend)
+        return replace(info, matmul_backend=str(recorded))
 
     monkeypatch.setattr("jtrans.training.setup.build.use_matmul_backend", use)
+    monkeypatch.setattr("jtrans.training.setup.build.usual_backend", lambda _: next(of_new_runs))
     train(make_config(max_updates=1), data=corpus.folder, run=tmp_path / "run")
     path = tmp_path / "run" / "run.json"
     path.write_text(path.read_text(encoding="utf-8").replace("matmul_backend", key), "utf-8")
     train(make_config(max_updates=2), data=corpus.folder, run=tmp_path / "run")
     train(make_config(), data=corpus.folder, run=tmp_path / "run", restart=True)
-    assert asked == [None, backend, None]
-    assert Run.open(tmp_path / "run").info["matmul_backend"] == backend
+    assert asked == [backend, backend, "another"]
+    assert Run.open(tmp_path / "run").info["matmul_backend"] == "another"
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "state.safetensors", "state.json"])

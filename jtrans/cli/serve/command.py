@@ -93,8 +93,11 @@ def serve(
             import webbrowser
 
             webbrowser.open(server.url)
-        with contextlib.suppress(KeyboardInterrupt):
-            queue.answer(translator)
+        try:
+            with contextlib.suppress(KeyboardInterrupt):
+                queue.answer(translator)
+        finally:
+            server.wait_for_answers()
 
 
 def with_attention(translator: Translator) -> Translator:

@@ -11,7 +11,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
@@ -58,24 +58,35 @@ class RequestQueue:
         self._requests: queue.Queue[LinesRequest] = queue.Queue()
         self._lock = threading.Lock()
         self._lines = 0
+        self._asked: dict[int, LinesRequest] = {}  # those without an answer, by identity
+        self._is_stopped = False
 
     def ask(self, request: LinesRequest) -> list[Answer]:
         """Wait for the answers.
 
         Raises:
             CancelledError: they are no longer wanted.
-            WorkError: too many lines wait.
+            WorkError: too many lines wait, or the server stops.
             JtransError: the lines cannot be translated.
         """
-        self._count(len(request.lines))
+        self._enter(request)
         try:
             self._requests.put(request)
             return request.answers.result()
         finally:
-            self._count(-len(request.lines))
+            self._leave(request)
 
     def answer(self, translator: Translator) -> NoReturn:
-        """Answer requests for ever."""
+        """Answer requests until an exception, such as that of a signal, ends the work.
+
+        What has no answer by then is refused, and so are further requests.
+        """
+        try:
+            self._answer_forever(translator)
+        finally:
+            self._stop()
+
+    def _answer_forever(self, translator: Translator) -> NoReturn:
         long: deque[LinesRequest] = deque()
         while True:
             requests = self._take(wait=not long)
@@ -95,15 +106,37 @@ class RequestQueue:
                 requests.append(self._requests.get(wait and not requests, seconds))
         return requests
 
-    def _count(self, lines: int) -> None:
+    def _enter(self, request: LinesRequest) -> None:
+        lines = len(request.lines)
         with self._lock:
-            if lines > 0 and self._lines and self._lines + lines > MOST_WAITING:
+            if self._is_stopped:
+                raise _stopping()
+            if self._lines and self._lines + lines > MOST_WAITING:
                 raise WorkError(
                     f"{self._lines:,} lines are waiting for their translation",
                     hint="ask again later",
                     kind="serve.busy",
                 )
             self._lines += lines
+            self._asked[id(request)] = request
+
+    def _leave(self, request: LinesRequest) -> None:
+        with self._lock:
+            self._lines -= len(request.lines)
+            del self._asked[id(request)]
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._is_stopped = True
+            for request in self._asked.values():
+                with contextlib.suppress(InvalidStateError):  # it has an answer
+                    request.answers.set_exception(_stopping())
+
+
+def _stopping() -> WorkError:
+    return WorkError(
+        "the server is being stopped", hint="ask again once it has started", kind="serve.stopping"
+    )
 
 
 def _answer(translator: Translator, requests: Sequence[LinesRequest]) -> None:

@@ -6,8 +6,9 @@ import contextlib
 import json
 import logging
 import socket
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from functools import cache
 from http import HTTPStatus
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 MOST_BYTES = 2**20  # of a request
 MOST_LINES = 1_000
 DRAIN_SECONDS, MOST_DRAINED = 5.0, 2**26  # what is read of a refused request, in bytes
-SECONDS = 30.0  # in which a request must have arrived
+SECONDS = 30.0  # in which the body of a request must have arrived, and each part of its head
+LAST_ANSWERS_SECONDS = 2.0  # for the answers of a server that is being stopped
 TAKES = {"/": "GET", "/models": "GET", "/translate": "POST"}
 # the page loads nothing from other servers
 POLICY = (
@@ -74,6 +76,7 @@ class TranslationServer(ThreadingTCPServer):
         self, host: str, port: int, requests: RequestQueue, models: Mapping[str, Any]
     ) -> None:
         self.requests, self.models = requests, models
+        self._answering, self._has_answered = 0, threading.Condition()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             super().__init__((host, port), _Handler)
@@ -85,6 +88,23 @@ class TranslationServer(ThreadingTCPServer):
                 hint="--host 127.0.0.1 for this machine, --port 0 for any port that is free",
                 kind="serve.address",
             ) from error
+
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[None]:
+        """Count a request that is being answered, for `wait_for_answers`."""
+        with self._has_answered:
+            self._answering += 1
+        try:
+            yield
+        finally:
+            with self._has_answered:
+                self._answering -= 1
+                self._has_answered.notify_all()
+
+    def wait_for_answers(self) -> None:
+        """Wait until all requests are answered, but not long for clients that do not read."""
+        with self._has_answered:
+            self._has_answered.wait_for(lambda: self._answering == 0, LAST_ANSWERS_SECONDS)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log a connection that has broken off."""
@@ -129,8 +149,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse_method()
             return
         body = self._body()
-        if body is None:
-            return
+        if body is not None:
+            with self.server.answering():
+                self._translate(body)
+
+    def _translate(self, body: bytes) -> None:
+        """Answer a request for translations."""
         try:
             lines, is_list = _read(body)
         except ValueError as fault:
@@ -185,8 +209,29 @@ class _Handler(BaseHTTPRequestHandler):
             hint = f"at most {MOST_BYTES:,} bytes; for files: jtrans translate"
             self._refuse(413, "the request is too long", hint)
         else:
-            return self.rfile.read(int(length))
+            return self._read_body(int(length))
         return None
+
+    def _read_body(self, length: int) -> bytes | None:
+        """Read a body of this length; None if it does not come, or not in time."""
+        end, body = time.monotonic() + SECONDS, b""
+        try:
+            while len(body) < length:
+                self.connection.settimeout(max(end - time.monotonic(), 1e-3))
+                part = self.rfile.read1(length - len(body))
+                if not part:
+                    self._refuse(
+                        400, f"the request ends after {len(body):,} of {length:,} bytes", None
+                    )
+                    return None
+                body += part
+        except TimeoutError:
+            self._refuse(
+                408, f"the request has not arrived in {SECONDS:.0f} seconds", "send it again"
+            )
+            return None
+        self.connection.settimeout(self.timeout)
+        return body
 
     def _refuse(
         self, status: int, message: str, hint: str | None, kind: str = "serve.request"

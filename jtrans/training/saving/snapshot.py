@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -74,6 +76,7 @@ class Snapshot:
         with run.new_checkpoint(self.state.update) as folder:
             model: Any = _Holder(self.weights)  # tied weights are recognised by their memory
             safetensors.torch.save_model(model, str(folder / WEIGHTS))
+            _sort_metadata(folder / WEIGHTS)
             safetensors.torch.save_file(dict(self.tensors), folder / OPTIMISER)
             write_json(folder / STATE, self.values)
         point_to_checkpoints(run, self.state)
@@ -88,6 +91,23 @@ class _Holder:
     def state_dict(self) -> dict[str, Tensor]:
         """Return the weights."""
         return dict(self._weights)
+
+
+def _sort_metadata(path: Path) -> None:
+    """Sort the names of tied weights in a file of safetensors, which writes them in any order.
+
+    The same weights then are the same bytes.
+    """
+    with path.open("r+b") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+        if "__metadata__" not in header:
+            return
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+        if len(text) <= size:  # else it was written in another way, and stays as it is
+            file.seek(8)
+            file.write(text.ljust(size))
 
 
 def _whole(tensors: Mapping[str, Tensor], *, is_kept: bool) -> dict[str, Tensor]:

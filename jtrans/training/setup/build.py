@@ -33,6 +33,7 @@ from jtrans.training.setup.checks import (
     check_metrics,
     check_tied,
 )
+from jtrans.training.setup.matmul_backend import usual_backend
 from jtrans.training.trainer import Trainer
 from jtrans.training.updates import with_sizes
 from jtrans.training.weights.initial import freeze, load_initial, take_optimiser
@@ -66,6 +67,8 @@ def make_trainer(
     config = with_sizes(config, place.type)
     precision = resolve_precision(place, config.training.precision, for_training=True)
     device_info = prepare_device(place, for_training=True)
+    if matmul_backend is None and place.type == "cpu":
+        matmul_backend = usual_backend(device_info)
     if ranks.count > 1:  # all take the first one's choice: a resumed run computes the same
         matmul_backend = ranks.from_first(matmul_backend or device_info.matmul_backend)
     device_info = use_matmul_backend(device_info, matmul_backend)

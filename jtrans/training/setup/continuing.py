@@ -65,7 +65,7 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]
         if any(key == fixed or key.startswith(f"{fixed}.") for fixed in fixed_keys):
             _check_fixed(run, key, old, new)
         if key.startswith(("training.", "decoding.")):
-            changes.append(f"{key} {_shown(old)} -> {_shown(new)}")
+            changes.append(f"{key} {shown_value(old)} -> {shown_value(new)}")
     return tuple(changes)
 
 
@@ -149,7 +149,8 @@ def check_same_run(
     for key, (old, new) in different_settings(run, config).items():
         if key.startswith(("model.", "training.")) and not key.startswith(free):
             raise ConfigError(
-                f"{key} is {_shown(new)} here, but the run {run.folder} has {_shown(old)}",
+                f"{key} is {shown_value(new)} here, but the run {run.folder} has "
+                f"{shown_value(old)}",
                 hint="choose another --out, or delete this run",
                 kind="config.fixed-key",
             )
@@ -176,7 +177,7 @@ def _check_fixed(run: Run, key: str, old: Any, new: Any) -> None:
     if key == "training.stop.metric" and (old is None or new is None):
         return  # early stopping was switched on or off: there is no count that could mislead
     raise ConfigError(
-        f"{key} is {_shown(new)} here, but the run has {_shown(old)}",
+        f"{key} is {shown_value(new)} here, but the run has {shown_value(old)}",
         where=str(run.folder),
         hint="a run cannot change this setting: --restart starts over, --run OTHER is a new run",
         kind="config.fixed-key",
@@ -193,12 +194,12 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _shown(value: Any) -> str:
+def shown_value(value: Any) -> str:
     """Return a value much as a recipe has it, without settings that are not set."""
     if isinstance(value, list):
-        return f"[{', '.join(map(_shown, value))}]"
+        return f"[{', '.join(map(shown_value, value))}]"
     if isinstance(value, dict):
-        parts = (f"{key} = {_shown(part)}" for key, part in value.items() if part is not None)
+        parts = (f"{key} = {shown_value(part)}" for key, part in value.items() if part is not None)
         return f"{{ {', '.join(parts)} }}"
     return "not set" if value is None else str(value)
 

@@ -23,7 +23,7 @@ from jtrans.models.base import TranslationModel, check_agreement
 from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.runs import RUNS, WEIGHTS, Checkpoint, Run, find_run
 from jtrans.training.checkpoint import load_optimiser
-from jtrans.training.setup.continuing import different_settings
+from jtrans.training.setup.continuing import different_settings, shown_value
 from jtrans.training.weights.shards import assign, whole
 
 INIT_FROM, FREEZE = "training.init_from", "training.freeze"
@@ -172,10 +172,19 @@ def load_initial(
         load_weights(model, checkpoint.weights)
     except CheckpointError as error:
         sizes = [
-            f"{key} is {old} there, {new} here"
+            f"{key} is {shown_value(old)} there, {shown_value(new)} here"
             for key, (old, new) in different_settings(initial, config).items()
             if key.startswith("model.") and not key.endswith("dropout")
         ]
+        if theirs.system != config.model.system:
+            raise ConfigError(
+                f"{initial.folder} is a run of the system {theirs.system}, and its weights do not "
+                f"fit {config.model.system}",
+                where="--from",
+                hint=f"name a run of {config.model.system}, or the weights that both have in "
+                f"{INIT_FROM}",
+                kind="run.other-system",
+            ) from error
         if error.kind != "checkpoint.shape" or not sizes:
             raise
         raise ConfigError(
