@@ -20,10 +20,10 @@ from typing import overload
 
 import numpy as np
 
-from jtrans import files
 from jtrans.corpora.packed import PACKINGS, fed_to, read_chunks
 from jtrans.errors import CorpusError
 from jtrans.files import disk_errors
+from jtrans.files import text as text_files
 
 # Separators that other tools treat as line ends, with the names shown to users.
 ODD_SEPARATORS = {
@@ -168,10 +168,10 @@ class LineFile(_Lines):
             return size
         line_end = self._data.rfind(b"\n", position, end)
         if line_end < 0:
-            longest = position + files.LONGEST_LINE
+            longest = position + text_files.LONGEST_LINE
             line_end = self._data.find(b"\n", end, longest + 1)
             if line_end < 0 and longest < size:
-                raise files.long_line(str(self.path), lines_before + 1)
+                raise text_files.long_line(str(self.path), lines_before + 1)
         return line_end + 1 if line_end >= 0 else size
 
     def _count_oddities(self, chunk: bytes) -> None:
@@ -275,8 +275,8 @@ def _map(path: Path) -> bytes | mmap.mmap:
             lines += chunk.count(b"\n")
             _, feed, rest = chunk.rpartition(b"\n")
             length = len(rest) if feed else length + len(rest)
-            if length > files.LONGEST_LINE:  # perhaps without end, as of /dev/zero
-                raise files.long_line(str(path), lines + 1)
+            if length > text_files.LONGEST_LINE:  # perhaps without end, as of /dev/zero
+                raise text_files.long_line(str(path), lines + 1)
             spool.write(chunk)
         size = spool.tell()
         spool.flush()

@@ -206,7 +206,7 @@ def test_what_a_pipe_gave_before_a_bad_line_is_kept_beside_the_output(
 def test_a_line_without_end_from_a_pipe_is_refused(
     jtrans: Jtrans, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jtrans.files.LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr("jtrans.files.text.LONGEST_LINE", 1 << 20)
     result = jtrans("translate", make_run(), stdin=b"hund\n" + b"x" * (2 << 20) + b"\nhund\n")
     assert result.code == 2
     assert "error: line 2 of standard input is longer than 1 MiB" in result.err

@@ -157,7 +157,7 @@ def test_a_line_without_end_is_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lines_module, "SCAN_BYTES", 10)
-    monkeypatch.setattr("jtrans.files.LONGEST_LINE", 100)
+    monkeypatch.setattr("jtrans.files.text.LONGEST_LINE", 100)
     path = tmp_path / name
     for length, is_usable in ((100, True), (101, False)):
         data = b"first\nsecond\n" + b"x" * length + b"\nlast\n"
@@ -172,7 +172,7 @@ def test_a_line_without_end_is_refused(
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs /dev/zero")
 def test_a_device_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jtrans.files.LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr("jtrans.files.text.LONGEST_LINE", 1 << 20)
     with pytest.raises(CorpusError, match="line 1 of /dev/zero is longer than 1 MiB"):
         read_line_file(Path("/dev/zero"))
 

@@ -1,0 +1,24 @@
+"""The folder of what can be made again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """Return the folder of downloads and measurements: JTRANS_CACHE, or one in the user's cache.
+
+    Where that cannot be written, as in a container for any user, it is one of temporary files.
+    """
+    if folder := os.environ.get("JTRANS_CACHE"):
+        return Path(folder)
+    with contextlib.suppress(RuntimeError, PermissionError):  # no home, or that of another user
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        if os.access(next(place for place in (cache, *cache.parents) if place.exists()), os.W_OK):
+            return cache / "jtrans"
+    # others may have one there, too, but not on Windows
+    user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""
+    return Path(tempfile.gettempdir()) / f"jtrans{user}"
