@@ -73,7 +73,7 @@ def quickstart(
     from jtrans import api
     from jtrans.analysis.report.report import write_report
     from jtrans.analysis.study.load import load_study
-    from jtrans.cli.score_report import report_on_runs
+    from jtrans.cli.score.runs import report_on_runs
     from jtrans.decoding.options import DecodingChoices
     from jtrans.nn.device import resolve_device
     from jtrans.runs import Run

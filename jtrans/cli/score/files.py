@@ -1,0 +1,72 @@
+"""Scores of files of translations, by any tool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jtrans.analysis.study.aligned import read_aligned
+from jtrans.cli import console
+from jtrans.cli.score.report import ScoreReport
+from jtrans.evaluation.leftovers import (
+    check_hypothesis,
+    check_plain_text,
+    empty_references_warning,
+    unsegmented_warning,
+)
+from jtrans.evaluation.names import check_references, distinct_names
+from jtrans.evaluation.systems import MULTI_BLEU, SystemOutput, evaluate
+from jtrans.evaluation.target import find_target
+from jtrans.text.language import split_languages
+
+if TYPE_CHECKING:
+    from jtrans.cli.score.options import ScoreOptions
+
+
+def score_files(options: ScoreOptions) -> ScoreReport:
+    """Compare the files of an option with its references.
+
+    Raises:
+        JtransError: a file that cannot be read, or has other lines than the references.
+    """
+    metrics = options.metrics("bleu,chrf,ter")
+    hyp, ref = options.hyp or [], options.ref or []
+    doubts = [check_references(list(map(Path, ref)), list(map(Path, hyp)))]
+    source = [options.src] if options.src else []
+    texts = read_aligned([*ref, *source, *hyp], source=len(ref) if source else None)
+    references, hypotheses = texts[: len(ref)], texts[-len(hyp) :]
+    language = None if options.languages is None else split_languages(options.languages)[1]
+    target = find_target(language, [*ref, *hyp], [*references, *hypotheses])
+    target = replace(target, chosen=options.tokenize)
+    if not options.as_is:
+        doubts += [check_plain_text(*text) for text in zip(ref, references, strict=True)]
+    doubts.append(empty_references_warning(references))
+    lowercase, as_is = bool(options.lowercase), options.as_is
+    for name, lines in zip(hyp, hypotheses, strict=True):
+        doubts += check_hypothesis(name, lines, references, lowercase=lowercase, as_is=as_is)
+    if MULTI_BLEU in metrics:
+        by_name = dict(zip([*ref, *hyp], [*references, *hypotheses], strict=True))
+        doubts.append(unsegmented_warning(target.language, by_name))
+    names = distinct_names([Path(name).name for name in hyp], [Path(name) for name in hyp])
+    words = [_split(lines) for lines in references]
+    outputs = [
+        SystemOutput(name, lines, _split(lines), words)
+        for name, lines in zip(names, hypotheses, strict=True)
+    ]
+    evaluation = evaluate(
+        outputs,
+        references,
+        metrics=metrics,
+        target_language=target.language,
+        lowercase=lowercase,
+        tokenizer=options.tokenize,
+    )
+    console.talk(f"The {target.describe()}")
+    return ScoreReport(evaluation, target, other_warnings=[*filter(None, doubts)])
+
+
+def _split(lines: Sequence[str]) -> list[list[str]]:
+    """Split at ASCII white space only, as multi-bleu.perl does."""
+    return [[word.decode() for word in line.encode().split()] for line in lines]

@@ -1,0 +1,143 @@
+"""The options of `jtrans score`, and which of them its three uses have."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from jtrans.cli.options import (
+    SEARCH,
+    DecodingOptions,
+    argument,
+    data_option,
+    flag,
+    option,
+    option_group,
+    split_option,
+)
+from jtrans.errors import usage_error
+
+FORCE, FILES = "Given translations", "Files"
+METRICS = "bleu,chrf,ter,multi-bleu"
+# which options each of the three uses of the command does not read
+_TEXT = ("languages", "as_is")
+_SEARCH = ("beam", "length_penalty", "length_penalty_form", "max_length", "batch_tokens")
+_SCORES = ("metric", "lowercase", "tokenize", "latex", "sweep")
+_MODEL = ("checkpoint", "device", "precision")
+UNUSED = {
+    "on the scores of runs": _TEXT,
+    "with --force": (*_TEXT, *_SEARCH, *_SCORES, "split", "data"),
+    "with --hyp and --ref": (*_SEARCH, *_MODEL, "split", "data", "sweep"),
+}
+
+
+@option_group
+class ScoreOptions:
+    """The input: runs on a test set, given translations for a run, or files."""
+
+    runs: list[str] | None = argument("RUN", "Runs; the first is the baseline.", default=None)
+    split: str = split_option()
+    metric: str | None = option(
+        "Metrics; also chrf++.", "NAME,...", f"{METRICS}; files: no multi-bleu"
+    )
+    data: Path | None = data_option()
+    sweep: list[str] | None = option(
+        "Score every run with each of these searches: beam=1,5,10 or length-penalty=0.6,1,1.4; "
+        "may repeat.",
+        "NAME=VALUE,...",
+        panel=SEARCH,
+    )
+    lowercase: bool | None = flag(
+        "--lowercase/--cased", "Compare without case.", shown="the run's case; files: cased"
+    )
+    tokenize: str | None = option(
+        "Tokenizer of BLEU, by its name in sacreBLEU: 13a, intl, char, flores200, none.",
+        "NAME",
+        "that of the target language",
+    )
+    latex: bool = flag("--latex", "Print the table for a paper, in LaTeX.")
+    force: str | None = option(
+        "Print the run's log-probability of these translations, line by line; of JSON lines of "
+        "jtrans translate, of all translations by their tokens.",
+        "FILE",
+        panel=FORCE,
+    )
+    src: str | None = option(
+        "Source lines, or JSON lines with `source`; with --hyp only counted.", "FILE", panel=FORCE
+    )
+    hyp: list[str] | None = option(
+        "Translations, one file per system; or JSON lines of jtrans translate.",
+        "FILE...",
+        panel=FILES,
+    )
+    ref: list[str] | None = option("References, one file per set.", "FILE...", panel=FILES)
+    languages: str | None = option(
+        "The target decides sacreBLEU's tokenizer.", "SOURCE-TARGET", "by the files' names", FILES
+    )
+    as_is: bool = flag("--as-is", "Score BPE pieces and escaped characters as they are.", FILES)
+
+    def check(self) -> None:
+        """Refuse a mixture of the three uses.
+
+        Raises:
+            ConfigError: options that cannot be combined, or nothing to score.
+        """
+        if self.hyp or self.ref:
+            if not (self.hyp and self.ref):
+                raise usage_error("--hyp and --ref must be given together", "--hyp FILE --ref FILE")
+            if self.runs or self.force:
+                raise usage_error(
+                    "runs and files of translations cannot be scored together",
+                    "jtrans translate RUN --output FILE writes a run's translations to a file",
+                )
+        elif self.force and not self.runs:
+            raise usage_error(
+                "--force needs a RUN, whose log-probabilities are printed",
+                f"jtrans score RUN --force {shlex.quote(self.force)} --src SOURCE",
+            )
+        elif not self.runs:
+            raise usage_error("nothing to score", "jtrans score RUN, or --hyp FILE --ref FILE")
+        elif (self.force is None) != (self.src is None):
+            raise usage_error(
+                "--force and --src must be given together", "--force HYPOTHESES --src SOURCE"
+            )
+        elif self.force and len(self.runs) > 1:
+            raise usage_error("--force takes a single run", "score each run separately")
+
+    def refuse_unused(self, decoding: DecodingOptions) -> None:
+        """Refuse options that another use of the command has.
+
+        Raises:
+            ConfigError: the first of them.
+        """
+        runs, force, files = UNUSED
+        use = files if self.hyp else force if self.force else runs
+        for name in UNUSED[use]:
+            group: Any = self if name in vars(self) else decoding
+            if getattr(group, name) != getattr(type(group), name):
+                shown = "--lowercase/--cased" if name == "lowercase" else f"--{name}"
+                shown = shown.replace("_", "-")
+                raise usage_error(f"{shown} has no effect {use}", "leave it out")
+
+    def metrics(self, default: str) -> list[str]:
+        """Return the names of the metrics.
+
+        Raises:
+            JtransError: an unknown metric, or a tokenizer that cannot be used.
+        """
+        from jtrans.evaluation.systems import TITLES, check_metrics
+
+        given = (default if self.metric is None else self.metric).replace("_", "-").split(",")
+        names = [name.strip().lower() for name in given]
+        by_title = {title.lower(): name for name, title in TITLES.items()}
+        metrics = check_metrics([by_title.get(name, name) for name in names])
+        if self.tokenize is not None:
+            from jtrans.evaluation.scores import check_tokenizer
+
+            if "bleu" not in metrics:
+                raise usage_error(
+                    "--tokenize has no effect without the metric bleu", "leave it out"
+                )
+            check_tokenizer(self.tokenize)
+        return metrics

@@ -1,0 +1,181 @@
+"""Scores of runs on a split, beside what their recipes expect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jtrans.cli import console
+from jtrans.cli.score.report import Band, ScoreReport
+from jtrans.errors import CorpusError
+from jtrans.evaluation.scores import tokenizer_name
+from jtrans.evaluation.systems import Evaluation
+from jtrans.evaluation.target import TargetLanguage
+
+if TYPE_CHECKING:
+    from jtrans.analysis.study.members import Member
+    from jtrans.config import Config
+    from jtrans.decoding.options import DecodingChoices
+    from jtrans.runs import Run
+
+
+def report_on_runs(
+    runs: Sequence[Run],
+    split: str,
+    metrics: Sequence[str],
+    decoding: DecodingChoices,
+    *,
+    data: Path | None = None,
+    lowercase: bool | None = None,
+    tokenizer: str | None = None,
+    searches: Mapping[str, DecodingChoices] | None = None,
+) -> ScoreReport:
+    """Score the translations of a split by some runs, from their result caches where possible.
+
+    Args:
+        runs: the first one is the baseline.
+        split: of the prepared corpus, which must hold the same text for all runs; all its
+            references are used.
+        metrics: out of `TITLES`.
+        decoding: the checkpoint, or "window" for all of a run's window, and the search.
+        data: a prepared corpus to use instead of the one each run was trained on.
+        lowercase: compare without case; None: if a run writes lower case.
+        tokenizer: of BLEU, one of sacreBLEU's; None: that of the target language.
+        searches: in place of that of `decoding`, by what is added to the names of the runs.
+
+    Raises:
+        JtransError: no corpus, no such split, different texts or references, no checkpoint.
+    """
+    from jtrans.analysis.study.load import open_members, open_searches, open_windows
+    from jtrans.analysis.study.scores import score_runs, score_searches, score_windows
+    from jtrans.runs import WINDOW
+
+    is_window = decoding.checkpoint == WINDOW
+    open_all, score_all = (open_windows, score_windows) if is_window else (open_members, score_runs)
+    if searches:
+        for each in searches.values():
+            each.check(runs)
+        members = open_searches(runs, split, searches, data, _Bar())
+        evaluation = score_searches(members, metrics, lowercase, tokenizer, labels=list(searches))
+    else:
+        members = open_all(runs, split, decoding, data, _Bar())
+        evaluation = score_all(members, metrics, lowercase, tokenizer)
+    details = [_details(member) for member in members]
+    warnings = _add_tag_scores(members, details)
+    language = members[0].run.pipeline.target.language
+    target = TargetLanguage(language, "the runs' corpus", chosen=tokenizer)
+    if searches:  # what is expected is of one search
+        warnings += _fitted(split)
+        return ScoreReport(evaluation, target, details, other_warnings=warnings, is_sweep=True)
+    bands, unchecked = _bands(members, evaluation, lowercase, tokenizer, is_window=is_window)
+    return ScoreReport(evaluation, target, details, bands, unchecked, warnings)
+
+
+def _fitted(split: str) -> list[str]:
+    if split == "valid":
+        return []
+    return [f"a search that is chosen on {split} is fitted to it: choose with --split valid"]
+
+
+class _Bar(console.TerminalProgress):
+    """A progress bar that does not announce every model loaded."""
+
+    def say(self, label: str, text: str) -> None:
+        """Show nothing."""
+
+
+def _details(member: Member) -> dict[str, Any]:
+    return {
+        "parameters": member.run.info.get("parameters"),
+        "frozen_parameters": member.run.info.get("frozen_parameters") or None,
+        "tokens_per_second": member.translation.tokens_per_second,
+        "checkpoint": member.checkpoint.name,
+        "split": member.text.split,
+        "sentences": len(member.hypotheses),
+    }
+
+
+def _add_tag_scores(members: Sequence[Member], details: Sequence[dict[str, Any]]) -> list[str]:
+    """Add how well runs tag, if they do and the split has labels; return warnings."""
+    from jtrans.analysis.study.tagging import tagging_scores
+
+    warnings = []
+    for member, detail in zip(members, details, strict=True):
+        try:
+            scores = {score.kind: score for score in tagging_scores(member)}
+        except CorpusError as error:
+            if error.kind != "corpus.other-labels":
+                raise
+            warnings.append(f"tags are not scored: {error.message}")
+            continue
+        if scores:
+            detail["tagging"] = {kind: asdict(score) for kind, score in scores.items()}
+            detail["pos_accuracy"] = scores["pos"].accuracy if "pos" in scores else None
+            detail["entity_f1"] = scores["ner"].f1 if "ner" in scores else None
+    return warnings
+
+
+def _bands(
+    members: Sequence[Member],
+    evaluation: Evaluation,
+    lowercase: bool | None,
+    tokenizer: str | None,
+    *,
+    is_window: bool,
+) -> tuple[list[Band], list[str]]:
+    """Compare every run, of a window its mean, with what its recipe expects.
+
+    Returns:
+        The comparisons, and why others were not made.
+    """
+    from jtrans.models.zoo import system_configs
+
+    by_name = {member.name: member for member in members}
+    bands, unchecked = [], []
+    for group in [run for seeds in evaluation.groups for run in seeds.runs]:
+        member = by_name[group.names[0]]
+        config = member.run.config(system_configs())
+        if config.data.corpus not in (None, member.run.info.get("corpus")):
+            continue  # other data than the recipe's
+        reasons = [
+            f"it is of {split}, which the corpus does not have"
+            for split in config.expect
+            if split not in member.corpus.splits
+        ]
+        expected = config.expect.get(member.text.split)
+        if expected is not None:
+            others = _other_settings(member, config, lowercase, is_window=is_window)
+            usual = tokenizer_name(member.run.pipeline.target.language)
+            if expected.metric == "bleu" and tokenizer not in (None, usual):
+                others.append(f"it is for the tokenizer {usual}, not {tokenizer}")
+            if expected.metric not in evaluation.metrics:
+                others.append(f"it is of {expected.metric}, which --metric leaves out")
+            reasons += others
+            if not others:
+                value = group.mean(expected.metric)
+                bands.append(Band(group.name, expected.metric, expected.low, expected.high, value))
+        unchecked += [f"{group.name}: band not checked: {reason}" for reason in reasons]
+    return bands, unchecked
+
+
+def _other_settings(
+    member: Member, config: Config, lowercase: bool | None, *, is_window: bool
+) -> list[str]:
+    """Return in words how a run was scored in another way than its recipe is."""
+    from jtrans.decoding.options import SearchOptions
+
+    usual, used = SearchOptions.from_config(config), member.decoding.search_options(member.run)
+    reasons = [
+        f"it is for {name.replace('_', ' ')} {value}, not {vars(used)[name]}"
+        for name, value in asdict(usual).items()
+        if vars(used)[name] != value
+    ]
+    if not is_window and member.decoding.checkpoint != "best":
+        reasons.append(f"it is for the checkpoint best, not {member.decoding.checkpoint}")
+    if config.data.corpus not in (None, member.corpus.name):  # by --data
+        reasons.append(f"it is for {config.data.corpus}, not {member.corpus.name}")
+    if lowercase not in (None, member.words.lowercase):
+        reasons.append(f"it is for {'cased' if lowercase else 'lower-cased'} text")
+    return reasons
