@@ -78,11 +78,16 @@ def prepare(
     """
     from jtrans.api import read_source
     from jtrans.bench.prepare import measure_prepare
+    from jtrans.corpora.catalogue.load import built_in_file
     from jtrans.corpora.own_files import OwnFiles
 
     has_files = bool(train or valid or languages)
     if has_files and name is not None:
         raise usage_error(f"files cannot be combined with NAME ({name})", "leave one of them out")
+    if name is not None and not built_in_file(name).is_file():
+        raise usage_error(
+            f"{name} is not a built-in corpus", f"{CORPUS}, or files of your own: --train PREFIX"
+        )
     corpus, options = read_source(
         OwnFiles(train or (), [valid] if valid else ()) if has_files else name or CORPUS,
         {} if bpe_merges is None else {"bpe_merges": bpe_merges},

@@ -261,7 +261,7 @@ def main(arguments: list[str] | None = None) -> None:
 
             traceback.print_exc()
         shown = _as_error(error)
-        if shown.kind != "distributed.other-rank":  # that one shows it
+        if shown.kind != "distributed.other-rank" or shown.where:  # here that one shows it
             show_error(shown, as_json=as_json)
         try:
             sys.stdout.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -128,6 +129,8 @@ def begin(place: Place, count: int | None, *, max_restarts: int) -> None:
             hint="with torchrun leave out --processes and --gpus",
             kind="distributed.world-size",
         )
+    # torch, which is not loaded yet, would show the stacks of connections that end
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     if place.rank > 0:
         console.settings.quiet = True
         logging.getLogger("jtrans").setLevel(logging.ERROR)

@@ -11,6 +11,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+import typer
+
 from jtrans.cli import console
 from jtrans.cli.stop_signals import StopSignals
 from jtrans.errors import how_many
@@ -203,7 +205,13 @@ def train_with_table(recipe: str | Config, **chosen: Any) -> tuple[Result, int |
         from jtrans.api import train
 
         events = table if is_first else None
-        result = train(recipe, events=events, should_stop=signals.are_set, **chosen)
+        from jtrans.training.distributed.ranks import NotMetError
+
+        try:
+            result = train(recipe, events=events, should_stop=signals.are_set, **chosen)
+        except NotMetError as error:
+            console.talk(error.message)
+            raise typer.Exit(signals.exit_code or 128 + signal.SIGTERM) from error
     # another machine's process may be the one that received the signal
     stopped = signals.exit_code or 128 + signal.SIGTERM
     return result, stopped if result.reason == "stopped" else None

@@ -62,7 +62,7 @@ def train(
     """
     if tensorboard:
         check_installed()
-    with joined(device, shard_model=shard_model) as ranks:
+    with joined(device, shard_model=shard_model, should_stop=should_stop) as ranks:
         return _Session(
             config,
             PreparedCorpus.open(data),

@@ -60,6 +60,11 @@ def test_a_name_beside_files_is_refused(jtrans: Jtrans, tmp_path: Path) -> None:
     assert result.code == 2 and "files cannot be combined with NAME" in result.err
 
 
+def test_a_corpus_that_is_not_built_in_is_not_measured(jtrans: Jtrans) -> None:
+    result = jtrans("bench", "prepare", "wmt14-en-de")
+    assert result.code == 2 and "wmt14-en-de is not a built-in corpus" in result.err
+
+
 def test_half_of_ones_own_files_is_refused(jtrans: Jtrans) -> None:
     result = jtrans("bench", "prepare", "--train", "train")
     assert result.code == 2

@@ -26,7 +26,7 @@ from jtrans.errors import JtransError
 from jtrans.models.zoo import system_configs
 from jtrans.runs import Run
 from jtrans.training import micro_batches
-from jtrans.training.distributed import watchdog
+from jtrans.training.distributed import meeting, watchdog
 from jtrans.training.distributed.dealing import deal
 from jtrans.training.distributed.group import Group
 from jtrans.training.distributed.place import place_of_process
@@ -131,7 +131,7 @@ def test_a_stop_of_one_rank_in_a_validation_stops_all_and_saves(
 
         def should_stop() -> bool:
             nonlocal asked
-            asked += rank
+            asked += rank * (tmp_path / "run").exists()  # not while ranks wait for each other
             return asked > 2  # the second call after an update is in its validation
 
         config = make_config(max_updates=4, validate_every=1)
@@ -178,10 +178,31 @@ def test_a_port_in_use_is_named(
     assert caught.value.exit_code == 2
 
 
-@pytest.mark.parametrize("rank", ["2", "x"])
-def test_a_wrong_world_size_is_refused(rank: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
-    for name, value in {**variables, "RANK": rank}.items():
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_a_rank_that_waits_for_others_can_be_stopped(
+    rank: str,
+    corpus: PreparedCorpus,
+    make_config: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(meeting, "LAST_SECONDS", 0.2)
+    run = tmp_path / "run"
+
+    def wait_alone(_: int) -> tuple[str, bool]:
+        with pytest.raises(JtransError) as caught:
+            train(make_config(), data=corpus.folder, run=run, should_stop=lambda: True)
+        return caught.value.kind, run.exists()
+
+    assert run_ranks(1, wait_alone, RANK=rank, WORLD_SIZE="2") == [("distributed.not-met", False)]
+
+
+@pytest.mark.parametrize("wrong", [{"RANK": "2"}, {"RANK": "x"}, {"MASTER_PORT": "x"}])
+def test_a_wrong_world_size_is_refused(
+    wrong: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", "RANK": "0"}
+    for name, value in {**variables, **wrong}.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(JtransError) as caught:
         place_of_process()
@@ -241,7 +262,7 @@ def test_a_failure_that_would_come_again_starts_no_rank_again(
     launcher = f"{os.getpid()}:{tmp_path}"
     answers = run_ranks(2, one_rank, JTRANS_LAUNCHER=launcher)
     assert answers == ["the folder of the run is gone", "exit code 0"]
-    assert (tmp_path / "1.code").read_text() == "1"
+    assert (tmp_path / "1.code").read_text() == "2"  # as the rank that has failed
 
 
 def test_the_death_of_a_rank_is_named_and_costs_no_whole_update(

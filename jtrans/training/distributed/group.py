@@ -25,23 +25,34 @@ from jtrans.errors import ConfigError, InternalError, JtransError, how_many, usa
 from jtrans.nn.device import resolve_device
 from jtrans.training.distributed.dealing import deal, deal_evenly
 from jtrans.training.distributed.meeting import meet
-from jtrans.training.distributed.place import Place, place_of_process
-from jtrans.training.distributed.ranks import CONTINUES, LostRankError, OtherRankError, Ranks
+from jtrans.training.distributed.place import Place, launcher_process, place_of_process
+from jtrans.training.distributed.ranks import (
+    CONTINUES,
+    LostRankError,
+    NotMetError,
+    OtherRankError,
+    Ranks,
+)
 from jtrans.training.distributed.watchdog import WAITING, Failure, Watchdog
+from jtrans.training.stopping import StopRequestError
 from jtrans.training.updates import MicroBatch
 
 Value = TypeVar("Value")
 
 
 @contextlib.contextmanager
-def joined(device: str | None, *, shard_model: bool) -> Iterator[Ranks]:
+def joined(
+    device: str | None, *, shard_model: bool, should_stop: Callable[[], bool]
+) -> Iterator[Ranks]:
     """Join the processes that train together, as the environment says; alone without any.
 
     Args:
         device: the name of the device of all.
         shard_model: whether each holds a shard of the weights only.
+        should_stop: asked while the others are waited for.
 
     Raises:
+        NotMetError: `should_stop` was true before all had come.
         ConfigError: the environment is inconsistent, the processes cannot meet, or a single one has
             nothing to share the weights with.
         LostRankError: another rank has died.
@@ -56,7 +67,10 @@ def joined(device: str | None, *, shard_model: bool) -> Iterator[Ranks]:
     if place is None:
         yield Ranks()
         return
-    group = Group(place, device, shard_model=shard_model)
+    try:
+        group = Group(place, device, shard_model=shard_model, should_stop=should_stop)
+    except StopRequestError:
+        raise NotMetError("stopped before all processes had come") from None
     try:
         yield group
         group.leave()
@@ -67,6 +81,7 @@ def joined(device: str | None, *, shard_model: bool) -> Iterator[Ranks]:
         raise OtherRankError(
             f"rank {failure.rank} on {failure.host} has failed: {failure.message}",
             where=None if failure.host == socket.gethostname() else failure.host,
+            exit_code=failure.exit_code,
         ) from error
     finally:
         group.close()
@@ -79,12 +94,21 @@ class Group(Ranks):
         place: its place.
         device: the name of the device of all; that of a GPU without number is the rank's own.
         shard_model: whether each rank holds a shard of the weights only.
+        should_stop: asked while the others are waited for.
 
     Raises:
         ConfigError: the processes cannot meet.
+        StopRequestError: `should_stop` was true before all had come.
     """
 
-    def __init__(self, place: Place, device: str | None, *, shard_model: bool) -> None:
+    def __init__(
+        self,
+        place: Place,
+        device: str | None,
+        *,
+        shard_model: bool,
+        should_stop: Callable[[], bool],
+    ) -> None:
         self.rank, self.count = place.rank, place.count
         self.is_sharding = shard_model
         self.place = place
@@ -92,7 +116,9 @@ class Group(Ranks):
         is_gpu = resolve_device(device_name).type == "cuda"
         if is_gpu:
             torch.cuda.set_device(resolve_device(device_name))
-        name = meet(place, "cpu:gloo,cuda:nccl" if is_gpu else "gloo")
+        # a launcher of ours ends the others, too, once all have come
+        stops = should_stop if launcher_process() is None else lambda: False
+        name = meet(place, "cpu:gloo,cuda:nccl" if is_gpu else "gloo", stops)
         # objects and agreements stay on the CPU, where a dead rank is noticed at once
         self._control = dist.new_group(backend="gloo") if is_gpu else dist.group.WORLD
         self._used: list[bool] | None = None  # parameters with a gradient on any rank
@@ -118,7 +144,7 @@ class Group(Ranks):
         if not isinstance(error, JtransError):
             return self.watchdog.tell(repr(error))
         is_final = not isinstance(error, InternalError | LostRankError)
-        return self.watchdog.tell(error.message, is_final=is_final)
+        return self.watchdog.tell(error.message, is_final=is_final, exit_code=error.exit_code)
 
     def describe(self) -> str:
         """Return how many processes there are, as the end of a line about the device."""
@@ -291,5 +317,5 @@ class Group(Ranks):
         self._is_lost = True
         return LostRankError(
             self.watchdog.explain() or f"the connection to another rank is lost: {error}",
-            hint=CONTINUES,
+            hint=CONTINUES if launcher_process() is None else None,  # ours may restart it
         )

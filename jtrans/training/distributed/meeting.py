@@ -10,7 +10,10 @@ import datetime
 import functools
 import os
 import secrets
+import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future, wait
 
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
@@ -20,21 +23,30 @@ from jtrans.errors import ConfigError
 from jtrans.training.distributed.place import Place
 from jtrans.training.distributed.ranks import LostRankError
 from jtrans.training.distributed.watchdog import STUCK_SECONDS
+from jtrans.training.stopping import StopRequestError
 
 POLL_SECONDS = 0.05
+LAST_SECONDS = 5.0  # for others to come, after a request to stop
 TIMEOUT = datetime.timedelta(seconds=2 * STUCK_SECONDS)
 
 
-def meet(place: Place, backend: str) -> str:
+def meet(place: Place, backend: str, should_stop: Callable[[], bool]) -> str:
     """Form torch's default group, and return a name that belongs to it alone.
+
+    Args:
+        place: of this process.
+        backend: of the group.
+        should_stop: asked while others are waited for.
 
     Raises:
         ConfigError: the port is in use.
         LostRankError: another rank does not come, or left.
+        StopRequestError: `should_stop` was true, and not all have come soon.
     """
     port = os.environ.get("MASTER_PORT")
     try:
-        name = _agree_on_name(_store(), place)
+        patience = _Patience(should_stop)
+        name = _agree_on_name(_connected(patience), place, patience)
         dist.init_process_group(
             backend,
             timeout=TIMEOUT,
@@ -65,40 +77,74 @@ def _store() -> Store:
     return store
 
 
-def _agree_on_name(store: Store, place: Place) -> str:
+class _Patience:
+    """The time that this process waits for others: less once it has been asked to stop.
+
+    Some is left then, as others may be about to come, who would wait for it in vain.
+    """
+
+    def __init__(self, should_stop: Callable[[], bool]) -> None:
+        self._should_stop = should_stop
+        self._end = time.monotonic() + TIMEOUT.total_seconds()
+        self._is_stopping = False
+
+    def check(self, missing: int) -> None:
+        """Raise an error if it has run out for the rank that is missing."""
+        if not self._is_stopping and self._should_stop():
+            self._is_stopping, self._end = True, time.monotonic() + LAST_SECONDS
+        if time.monotonic() < self._end:
+            return
+        if self._is_stopping:
+            raise StopRequestError
+        raise RuntimeError(f"rank {missing} has not come")
+
+
+def _connected(patience: _Patience) -> Store:
+    """Return the store; torch waits for it where no signal is handled, so a thread does."""
+    store: Future[Store] = Future()
+
+    def connect() -> None:
+        try:
+            store.set_result(_store())
+        except Exception as error:
+            store.set_exception(error)
+
+    threading.Thread(target=connect, daemon=True).start()
+    while not store.done():
+        patience.check(0)
+        wait([store], POLL_SECONDS)
+    return store.result()
+
+
+def _agree_on_name(store: Store, place: Place, patience: _Patience) -> str:
     """Return a name that the first rank gives to those that are here now.
 
     Each of the others says hello with a token of its own, which tells the answer to it from an
     answer to an earlier process of its rank.
     """
     token = secrets.token_hex(8)
-    deadline = time.monotonic() + TIMEOUT.total_seconds()
     if place.rank > 0:
-        return _ask_for_name(store, place.rank, token, deadline)
+        return _ask_for_name(store, place.rank, token, patience)
     waiting = set(range(1, place.count))
     while waiting:
         for rank in sorted(waiting):
             store.set(f"answer-{rank}", f"{_read(store, f'hello-{rank}')}:{token}")
             if _read(store, f"ready-{rank}") == token:
                 waiting.remove(rank)
-        _pause(deadline, min(waiting, default=0))
+        patience.check(min(waiting, default=0))
+        time.sleep(POLL_SECONDS)
     return token
 
 
-def _ask_for_name(store: Store, rank: int, word: str, deadline: float) -> str:
+def _ask_for_name(store: Store, rank: int, word: str, patience: _Patience) -> str:
     store.set(f"hello-{rank}", word)
     while True:
         answered, _, name = _read(store, f"answer-{rank}").partition(":")
         if answered == word:
             store.set(f"ready-{rank}", name)
             return name
-        _pause(deadline, 0)
-
-
-def _pause(deadline: float, missing: int) -> None:
-    if time.monotonic() > deadline:
-        raise RuntimeError(f"rank {missing} has not come")
-    time.sleep(POLL_SECONDS)
+        patience.check(0)
+        time.sleep(POLL_SECONDS)
 
 
 def _read(store: Store, key: str) -> str:

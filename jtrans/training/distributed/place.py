@@ -37,6 +37,7 @@ def place_of_process() -> Place | None:
     if not all(os.environ.get(name) for name in NEEDED):
         return None
     rank, count = _number("RANK"), _number("WORLD_SIZE")
+    _number("MASTER_PORT")
     local_rank = _number("LOCAL_RANK", rank)
     local_count = _number("LOCAL_WORLD_SIZE", count)
     if not (rank < count and local_rank < local_count <= count):

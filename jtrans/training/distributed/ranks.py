@@ -28,6 +28,12 @@ class LostRankError(WorkError):
     default_kind = "distributed.lost"
 
 
+class NotMetError(WorkError):
+    """This process was asked to stop before all others had come; nothing has begun."""
+
+    default_kind = "distributed.not-met"
+
+
 class OtherRankError(WorkError):
     """Another rank has failed and said why."""
 

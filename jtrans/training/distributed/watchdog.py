@@ -33,6 +33,7 @@ from typing import Any
 
 from torch._C._distributed_c10d import PrefixStore, TCPStore
 
+from jtrans.errors import EXIT_FAILED
 from jtrans.training.distributed.place import launcher_process, say_ended
 
 PULSE_SECONDS = 2.0  # between two signs of life
@@ -51,6 +52,7 @@ class Failure:
     host: str
     message: str
     is_final: bool = False
+    exit_code: int = EXIT_FAILED
 
 
 class Watchdog:
@@ -105,9 +107,12 @@ class Watchdog:
             self.is_stopping = True
             self._try(lambda: self._store.set("stop", "1"))
 
-    def tell(self, message: str, *, is_final: bool = False) -> Failure | None:
+    def tell(
+        self, message: str, *, is_final: bool = False, exit_code: int = EXIT_FAILED
+    ) -> Failure | None:
         """Tell why this rank fails; return what another has told before, None if none has."""
-        failure = json.dumps(asdict(Failure(self.rank, self.host, message, is_final)))
+        own = Failure(self.rank, self.host, message, is_final, exit_code)
+        failure = json.dumps(asdict(own))
         first = self._try(lambda: self._store.compare_set("failure", "", failure).decode())
         return None if first in (None, failure) else Failure(**json.loads(first))
 
@@ -191,7 +196,12 @@ class Watchdog:
         failure = self._failure()
         if failure is not None and not self._is_ending.wait(LEAVING_SECONDS):
             # this rank was not waiting for that one, and would not notice for a long time
-            os._exit(say_ended(1, is_final=failure.is_final))
+            if failure.host != self.host:  # it has said so on another machine
+                _log.error(
+                    "rank %d on %s has failed: %s", failure.rank, failure.host, failure.message
+                )
+                logging.shutdown()
+            os._exit(say_ended(failure.exit_code, is_final=failure.is_final))
 
     def _end(self, message: str) -> None:
         """End this process, which may be waiting for ever, after saying why."""
