@@ -65,7 +65,8 @@ def remove_renumbered(items: Sequence[Figure | Table], folder: Path, *, prefix: 
     would stand beside the new ones as if it belonged to them.
     """
     names = {f"{prefix}{item.name}" for item in items}
-    kinds = {_NUMBER.sub("", name) for name in names if "compare" in name}
+    compared = [item.name for item in items if item.name.startswith("compare-")]
+    kinds = {_NUMBER.sub("", f"{prefix}{name}") for name in compared}
     for path in (
         each for ending in NUMBERS for each in folder.glob(f"{glob.escape(prefix)}*.{ending}")
     ):
