@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import sys
 
 import pytest
@@ -19,7 +20,7 @@ def test_lines_reach_the_terminal_and_are_dropped_after_it(monkeypatch: pytest.M
         outlive_readers()
         assert sys.stdout.isatty() and sys.stdout.fileno() == inside
         print("Häuser")
-        assert os.read(terminal, 100) == "Häuser\r\n".encode()
+        assert written_to(terminal) == "Häuser\r\n"
         os.close(terminal)
         print("for nobody", flush=True)
 
@@ -61,6 +62,14 @@ def test_other_failures_of_a_terminal_are_told(monkeypatch: pytest.MonkeyPatch) 
     os.close(terminal)
 
 
+def written_to(terminal: int) -> str:
+    """Return the lines that have come to a terminal, which the system may hand on in parts."""
+    data = b""
+    while not data.endswith(b"\n") or select.select([terminal], [], [], 0.05)[0]:
+        data += os.read(terminal, 1000)
+    return data.decode()
+
+
 def test_a_text_cannot_steer_the_terminal_but_styles_can(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -70,11 +79,11 @@ def test_a_text_cannot_steer_the_terminal_but_styles_can(monkeypatch: pytest.Mon
         monkeypatch.setattr(sys, "stdout", stream)
         outlive_readers()
         print(hostile)
-        shown.append(os.read(terminal, 1000).decode())
+        shown.append(written_to(terminal))
         print_table(["name"], [[hostile]])
-        shown.append(os.read(terminal, 1000).decode())
+        shown.append(written_to(terminal))
         rich_console().print("red", style="red")
-        shown.append(os.read(terminal, 1000).decode())
+        shown.append(written_to(terminal))
     os.close(terminal)
     assert shown[0] == "a␛[2J␍␈␡\ufffd31m\tb\r\n"
     assert "a␛[2J␍␈␡\ufffd31m " in shown[1]
