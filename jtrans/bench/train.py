@@ -15,7 +15,8 @@ import numpy as np
 from jtrans.bench.flops import TrainingFlops, training_flops
 from jtrans.bench.machine import peak_during, product_rate
 from jtrans.config import Config
-from jtrans.data.prepared import ParallelIds, PreparedCorpus
+from jtrans.data.ids import ParallelIds
+from jtrans.data.prepared import PreparedCorpus
 from jtrans.nn.device import wait_for
 from jtrans.progress import Progress
 from jtrans.runs import Run

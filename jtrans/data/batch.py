@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from jtrans.data.prepared import IGNORE, IdStore, ParallelIds
+from jtrans.data.ids import IGNORE, IdStore, ParallelIds
 from jtrans.text.vocabulary import EOS, PAD
 
 Ids: TypeAlias = Sequence[int] | NDArray[np.signedinteger[Any]]

@@ -22,7 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jtrans.data.prepared import SIDES, IdStore, ParallelIds, PreparedCorpus
+from jtrans.data.ids import SIDES, IdStore, ParallelIds
+from jtrans.data.prepared import PreparedCorpus
 from jtrans.data.scratch import ScratchArray
 from jtrans.data.word_variants import WordVariants
 from jtrans.errors import ConfigError

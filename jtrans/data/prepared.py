@@ -14,119 +14,21 @@ text/SPLIT.alignments.txt, text/SPLIT.source.tags.txt     if the corpus has gold
 
 from __future__ import annotations
 
-import logging
 import shlex
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from jtrans.data import PREPARED
+from jtrans.data.damage import damaged, file_fault, is_whole_text, repair_hint
+from jtrans.data.ids import SIDES, IdStore, ParallelIds, Side
 from jtrans.errors import CorpusError, JtransError, did_you_mean, how_many, name_hint
-from jtrans.files import as_text, file_digest, read_json, read_lines
+from jtrans.files import as_text, read_json, read_lines
 from jtrans.text.pipeline import TextPipeline
 from jtrans.text.word_counts import read_word_counts
 
 FORMAT = 1
-_log = logging.getLogger(__name__)
-
-Side = Literal["source", "target"]
-SIDES: tuple[Side, Side] = ("source", "target")
-
-SENTENCES_AT_ONCE = 100_000  # whose labels are counted
-IGNORE = -100  # marks a piece without a label; the loss of PyTorch ignores it, too
-
-
-class IdStore:
-    """One side of a split: the ids of its sentences, or their labels, memory-mapped."""
-
-    def __init__(
-        self, ids: NDArray[np.int32] | NDArray[np.int8], offsets: NDArray[np.int64]
-    ) -> None:
-        self._ids = ids
-        self._offsets = offsets
-
-    @classmethod
-    def open(cls, folder: Path, split: str, side: Side) -> IdStore:
-        """Map the arrays of one side of a split.
-
-        Raises:
-            CorpusError: a file is missing, cut off, or does not fit the other.
-        """
-        ids = _load(folder / f"{split}.{side}.npy", np.dtype(np.int32))
-        offsets = np.array(_load(folder / f"{split}.{side}.offsets.npy", np.dtype(np.int64)))
-        is_sound = offsets.size > 0 and offsets[0] == 0 and offsets[-1] == ids.size
-        if not is_sound or (np.diff(offsets) < 1).any():
-            raise _damaged(folder, f"{split}.{side}.offsets.npy does not fit {split}.{side}.npy")
-        return cls(ids, offsets)
-
-    def labels(self, folder: Path, split: str, kind: str) -> IdStore:
-        """Map the labels of these ids.
-
-        Raises:
-            CorpusError: the file is missing or does not fit.
-        """
-        name = f"{split}.source.{kind}.npy"
-        labels = _load(folder / name, np.dtype(np.int8))
-        if labels.size != self._ids.size:
-            raise _damaged(folder, f"{name} does not fit {split}.source.npy")
-        return IdStore(labels, self._offsets)
-
-    @property
-    def flat(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """All ids concatenated, [ids], and where each sentence begins, [sentences + 1]."""
-        return self._ids, self._offsets  # type: ignore[return-value]
-
-    def __len__(self) -> int:
-        """Count the sentences."""
-        return self._offsets.size - 1
-
-    def __getitem__(self, index: int) -> NDArray[np.int32]:
-        """Return the ids of one sentence, EOS last."""
-        if not 0 <= index < len(self):
-            raise IndexError(f"sentence {index} of {len(self)}")
-        ids: NDArray[np.int32] = self._ids[self._offsets[index] : self._offsets[index + 1]]  # type: ignore[assignment]
-        return ids
-
-    @cached_property
-    def lengths(self) -> NDArray[np.int64]:
-        """The number of tokens of each sentence, EOS counted, [sentences]."""
-        return np.diff(self._offsets)
-
-    @cached_property
-    def labelled(self) -> NDArray[np.int64]:
-        """The number of labels of each sentence that are not `IGNORE`, [sentences]."""
-        counts = np.zeros(len(self), np.int64)
-        for first in range(0, len(self), SENTENCES_AT_ONCE):  # the ids may be larger than memory
-            ends = self._offsets[first : first + SENTENCES_AT_ONCE + 1]
-            is_label = self._ids[ends[0] : ends[-1]] != IGNORE
-            sums = np.add.reduceat(is_label, ends[:-1] - ends[0], dtype=np.int64)
-            counts[first : first + SENTENCES_AT_ONCE] = sums
-        return counts
-
-    @property
-    def highest(self) -> int:
-        """The highest id."""
-        return int(self._ids.max(initial=0))
-
-
-@dataclass(frozen=True)
-class ParallelIds:
-    """Both sides of a split as ids; pair i is `source[i]` and `target[i]`."""
-
-    source: IdStore
-    target: IdStore
-    # labels of the source ids by kind ("pos", "ner") if the corpus has any; `IGNORE`: no label
-    labels: Mapping[str, IdStore] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        """Count the pairs."""
-        return len(self.source)
 
 
 @dataclass(frozen=True)
@@ -154,9 +56,9 @@ class PreparedCorpus:
         try:
             pipeline = TextPipeline.load(folder / "pipeline.json")
         except JtransError as error:
-            raise _damaged(folder, error.message) from error
+            raise damaged(folder, error.message) from error
         if pipeline.fingerprint() != info["pipeline_sha256"]:
-            raise _damaged(folder, "pipeline.json is not the one it was prepared with")
+            raise damaged(folder, "pipeline.json is not the one it was prepared with")
         return cls(folder, pipeline, info)
 
     @property
@@ -184,7 +86,7 @@ class PreparedCorpus:
         source, target = (IdStore.open(self.folder, split, side) for side in SIDES)
         expected = self.info["splits"][split]["pairs"]
         if not len(source) == len(target) == expected:
-            raise _damaged(
+            raise damaged(
                 self.folder,
                 f"{split} has {len(source)} source and {len(target)} target sentences, "
                 f"not {expected}",
@@ -192,7 +94,7 @@ class PreparedCorpus:
         for side, store in zip(SIDES, (source, target), strict=True):
             size = len(getattr(self.pipeline, side).vocabulary)
             if store.highest >= size:
-                raise _damaged(
+                raise damaged(
                     self.folder,
                     f"{split}.{side}.npy has id {store.highest}, the vocabulary {size} tokens",
                 )
@@ -242,15 +144,15 @@ class PreparedCorpus:
         faults = [
             (name, fault)
             for name, expected in self.info.get("files", {}).items()
-            if (fault := _fault(self.folder / name, expected))
+            if (fault := file_fault(self.folder / name, expected))
         ]
         for name, _ in faults:
-            if name.startswith("text/") and _is_whole_text(self.folder / name):
-                error = _damaged(self.folder, f"{name} was changed")
+            if name.startswith("text/") and is_whole_text(self.folder / name):
+                error = damaged(self.folder, f"{name} was changed")
                 error.kind = "corpus.edited"
                 raise error
         if faults:
-            raise _damaged(self.folder, " ".join(faults[0]))
+            raise damaged(self.folder, " ".join(faults[0]))
         for name in self.splits:
             self.pairs(name)
             if name != "train":
@@ -272,9 +174,9 @@ class PreparedCorpus:
         try:
             lines = read_lines(self.folder / name)
         except (OSError, UnicodeDecodeError) as error:
-            raise _damaged(self.folder, f"cannot read {name}") from error
+            raise damaged(self.folder, f"cannot read {name}") from error
         if len(lines) != self.info["splits"][split]["pairs"]:
-            raise _damaged(self.folder, f"{name} has {how_many(len(lines), 'line')}")
+            raise damaged(self.folder, f"{name} has {how_many(len(lines), 'line')}")
         return lines
 
     def _check_split(self, split: str) -> None:
@@ -319,19 +221,19 @@ def read_info(folder: Path) -> dict[str, Any]:
     try:
         info = read_json(folder / "corpus.json")
     except JtransError as error:
-        raise _damaged(folder, error.message) from error
+        raise damaged(folder, error.message) from error
     version = info.get("format") if isinstance(info, dict) else None
     if version != FORMAT:
         raise CorpusError(
             f"{folder} has format {version!r}, this jtrans reads format {FORMAT}",
-            hint=_repair_hint(folder),
+            hint=repair_hint(folder),
             kind="corpus.format",
         )
     tables = [info.get("options"), info.get("splits"), info.get("files", {})]
     if not {"name", "languages", "pipeline_sha256"} <= set(info) or not all(
         isinstance(table, dict) for table in tables
     ):
-        raise _damaged(folder, "corpus.json is incomplete")
+        raise damaged(folder, "corpus.json is incomplete")
     if not all(
         isinstance(entry, dict) and required <= set(entry)
         for table, required in zip(
@@ -339,61 +241,5 @@ def read_info(folder: Path) -> dict[str, Any]:
         )
         for entry in table.values()
     ):
-        raise _damaged(folder, "corpus.json has an incomplete entry")
+        raise damaged(folder, "corpus.json has an incomplete entry")
     return dict(info)
-
-
-def _load(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
-    try:
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise _damaged(path.parent, f"cannot read {path.name}: {reason}") from error
-    _log.info("read %s", path)
-    if array.dtype != dtype or array.ndim != 1:
-        raise _damaged(path.parent, f"{path.name} does not hold a list of {dtype}")
-    return array
-
-
-def _damaged(folder: Path, fault: str) -> CorpusError:
-    if not folder.is_dir():
-        return CorpusError(
-            f"the prepared corpus in {folder} is gone",
-            hint="it was moved or deleted, or the working directory is another one now",
-            kind="corpus.missing",
-        )
-    return CorpusError(
-        f"the prepared corpus in {folder} is damaged: {fault}",
-        hint=_repair_hint(folder),
-        kind="corpus.damaged",
-    )
-
-
-def _fault(path: Path, expected: Mapping[str, Any]) -> str:
-    """Return how a file differs from its record in corpus.json; empty if it does not."""
-    if not path.is_file():
-        return "is missing"
-    size = path.stat().st_size
-    if size != expected["bytes"]:
-        return f"has {size:,} bytes, not {expected['bytes']:,}"
-    return "" if file_digest(path) == expected["sha256"] else "was changed"
-
-
-def _is_whole_text(path: Path) -> bool:
-    """Return whether a file is UTF-8 and ends in a newline, as a file edited by hand does."""
-    try:
-        data = path.read_bytes()
-        return data.endswith(b"\n") and b"\0" not in data and bool(data.decode("utf-8"))
-    except (OSError, UnicodeDecodeError):
-        return False
-
-
-def _repair_hint(folder: Path) -> str:
-    """Return how to prepare a damaged corpus again: by the command in its provenance, if any."""
-    try:
-        command = str(read_json(folder / "corpus.json")["provenance"]["command"])
-    except (JtransError, OSError, LookupError, TypeError):
-        command = ""
-    if not command:
-        return "run the jtrans prepare command that made it again, with --force"
-    return f"prepare it again: {command} --out {shlex.quote(str(folder))} --force"

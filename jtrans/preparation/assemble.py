@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from jtrans import __version__
 from jtrans.corpora.parallel import ParallelText
-from jtrans.data.prepared import FORMAT, SIDES
+from jtrans.data.ids import SIDES
+from jtrans.data.prepared import FORMAT
 from jtrans.files import file_digest, whole_folder, write_json, write_lines
 from jtrans.preparation.labels.project import gold_lines
 from jtrans.preparation.shards import ShardPart

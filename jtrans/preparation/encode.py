@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jtrans.corpora.parallel import Gold, Tagged
-from jtrans.data.prepared import SIDES
+from jtrans.data.ids import SIDES
 from jtrans.preparation.labels.project import project
 from jtrans.preparation.labels.sources import open_labels
 from jtrans.preparation.request import Preparation

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from jtrans.data.prepared import SIDES
+from jtrans.data.ids import SIDES
 from jtrans.files import file_digest, read_lines, write_bytes, write_lines
 from jtrans.preparation.request import Preparation
 from jtrans.preparation.shards import ShardPart

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from jtrans.corpora.lines import LineFile
 from jtrans.corpora.provenance import tool_versions
-from jtrans.data.prepared import SIDES, IdStore, ParallelIds, PreparedCorpus, Side
+from jtrans.data.ids import SIDES, IdStore, ParallelIds, Side
+from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CorpusError
 from jtrans.files import short_digest, text_digest, whole_folder, write_lines
 from jtrans.preparation.assemble import corpus_info, seal, write_array_parts, write_ids

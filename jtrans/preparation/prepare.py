@@ -17,7 +17,8 @@ from typing import Any
 
 from jtrans.corpora.parallel import Corpus
 from jtrans.corpora.provenance import describe_provenance
-from jtrans.data.prepared import SIDES, PreparedCorpus
+from jtrans.data.ids import SIDES
+from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CorpusError, how_many
 from jtrans.preparation.assemble import assemble, corpus_info
 from jtrans.preparation.encode import Labelling, encode_splits

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jtrans.corpora.overlap import sentence_keys
-from jtrans.data.prepared import SIDES
+from jtrans.data.ids import SIDES
 from jtrans.files import write_lines
 from jtrans.preparation.clean import (
     REASON_CODES,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jtrans.data.prepared import SIDES
+from jtrans.data.ids import SIDES
 
 # The ends of the bins in which sentences are counted by their number of pieces, without EOS.
 LENGTH_BINS = (10, 20, 30, 40, 50, 75, 100)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from jtrans.data.batch import Batch
-from jtrans.data.prepared import ParallelIds
+from jtrans.data.ids import ParallelIds
 from jtrans.data.word_dropout import drop_words
 from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from jtrans.config import Config, TrainingConfig
 from jtrans.data.bucketing import BatchSampler
-from jtrans.data.prepared import ParallelIds
+from jtrans.data.ids import ParallelIds
 
 MicroBatch = NDArray[np.int64]  # indices into the split
 

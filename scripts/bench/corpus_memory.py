@@ -100,7 +100,8 @@ def measure(data: Path, pairs: int, rate: float) -> dict[str, object]:
 
     from jtrans.config import TrainingConfig
     from jtrans.data.bpe_dropout import BpeDropout
-    from jtrans.data.prepared import IdStore, ParallelIds, PreparedCorpus
+    from jtrans.data.ids import IdStore, ParallelIds
+    from jtrans.data.prepared import PreparedCorpus
     from jtrans.training.updates import UpdatePlan
 
     pipeline = PreparedCorpus.open(data).pipeline

@@ -40,7 +40,7 @@ from scripts.bench.suite_scaling import scaling_suite
 
 if TYPE_CHECKING:
     from jtrans.data.batch import Batch
-    from jtrans.data.prepared import ParallelIds
+    from jtrans.data.ids import ParallelIds
     from jtrans.training.updates import MicroBatch
 
 CLIP_NORM = 25.0

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from jtrans.bench.flops import training_flops
 from jtrans.data.batch import Batch, collate
-from jtrans.data.prepared import IdStore
+from jtrans.data.ids import IdStore
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, system_configs
 from jtrans.nn.gpu import operator

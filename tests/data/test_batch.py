@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jtrans.data.batch import collate, padded
-from jtrans.data.prepared import IGNORE, IdStore, ParallelIds
+from jtrans.data.ids import IGNORE, IdStore, ParallelIds
 from jtrans.text.vocabulary import EOS, PAD
 
 

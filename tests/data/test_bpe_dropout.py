@@ -10,7 +10,8 @@ import pytest
 
 from jtrans.corpora.parallel import Corpus, Gold, ParallelText
 from jtrans.data.bpe_dropout import BpeDropout
-from jtrans.data.prepared import IGNORE, PreparedCorpus
+from jtrans.data.ids import IGNORE
+from jtrans.data.prepared import PreparedCorpus
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 

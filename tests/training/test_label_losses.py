@@ -14,7 +14,8 @@ from torch import Tensor
 
 from jtrans.config import Config, build_config
 from jtrans.data.batch import collate
-from jtrans.data.prepared import IGNORE, IdStore, ParallelIds, PreparedCorpus
+from jtrans.data.ids import IGNORE, IdStore, ParallelIds
+from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError
 from jtrans.files import read_json, write_json
 from jtrans.models.base import TranslationModel

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from jtrans.data.bucketing import BatchSampler
-from jtrans.data.prepared import IdStore, ParallelIds, PreparedCorpus
+from jtrans.data.ids import IdStore, ParallelIds
+from jtrans.data.prepared import PreparedCorpus
 from jtrans.models.systems import PervasiveConfig
 from jtrans.models.zoo import build_model
 from jtrans.runs import STATE, Run

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from jtrans.data.batch import Batch, collate
-from jtrans.data.prepared import IdStore, ParallelIds
+from jtrans.data.ids import IdStore, ParallelIds
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import SYSTEMS, build_model, system_configs
 from jtrans.nn import fast

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from jtrans.data.prepared import IdStore, ParallelIds
+from jtrans.data.ids import IdStore, ParallelIds
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import SYSTEMS, build_model, system_configs
 from jtrans.nn.layer import Layer, set_recompute

@@ -23,7 +23,8 @@ from jtrans.analysis.figures.results import Cell, Table
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study
 from jtrans.analysis.study.words import is_same_words
-from jtrans.data.prepared import SIDES, PreparedCorpus, Side
+from jtrans.data.ids import SIDES, Side
+from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError, CorpusError, name_hint
 from jtrans.preparation.labels.project import overlaps, project_links
 from jtrans.text.alignments import WordAlignment, from_pharaoh, to_pharaoh, word_numbers

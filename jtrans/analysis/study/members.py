@@ -18,7 +18,8 @@ import numpy as np
 from jtrans.analysis.study.teacher_forcing import TeacherForcedSplit
 from jtrans.analysis.study.words import StudyWords, is_same_segmentation
 from jtrans.corpora.lines import read_line_file
-from jtrans.data.prepared import PreparedCorpus, Side
+from jtrans.data.ids import Side
+from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.lines.json_lines import best_texts
 from jtrans.decoding.options import DecodingChoices
 from jtrans.decoding.result_cache import CachedResult, cached_measurement, cached_translations

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from jtrans.corpora.formats.conllu import NO_TAG
 from jtrans.corpora.parallel import Gold, Tagged
-from jtrans.data.prepared import IGNORE
+from jtrans.data.ids import IGNORE
 from jtrans.errors import CorpusError
 from jtrans.text.overlaps import owners
 from jtrans.text.pipeline import TextPipeline, TextSide

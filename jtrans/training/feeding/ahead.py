@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import torch
 
 from jtrans.data.batch import Batch, collate
-from jtrans.data.prepared import ParallelIds
+from jtrans.data.ids import ParallelIds
 from jtrans.training.updates import MicroBatch
 
 WITH_THREAD = {"cuda"}  # types of devices

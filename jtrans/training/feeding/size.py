@@ -24,7 +24,7 @@ import torch
 
 from jtrans import __version__
 from jtrans.config import Config
-from jtrans.data.prepared import ParallelIds
+from jtrans.data.ids import ParallelIds
 from jtrans.errors import JtransError
 from jtrans.files import cache_folder, read_json, text_digest, write_json
 from jtrans.nn.device import device_name, wait_for

@@ -11,7 +11,7 @@ import pytest
 from plugins.listener import Listener
 
 from jtrans.corpora.parallel import Corpus, Gold, ParallelText
-from jtrans.data.prepared import IGNORE
+from jtrans.data.ids import IGNORE
 from jtrans.errors import CorpusError
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from plugins.listener import Listener
 
 from jtrans.corpora.parallel import Corpus, ParallelText, Tagged
-from jtrans.data.prepared import IGNORE
+from jtrans.data.ids import IGNORE
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.files import write_json
 from jtrans.preparation.labels.project import (

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jtrans.corpora.parallel import Tagged
-from jtrans.data.prepared import IGNORE
+from jtrans.data.ids import IGNORE
 from jtrans.preparation.labels.project import POS_TAGS, name_labels, project
 from jtrans.text.bpe import MARK
 from jtrans.text.pipeline import TextSide
