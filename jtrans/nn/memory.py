@@ -6,7 +6,9 @@ allocations are compared with the available memory first: a `MemoryError` can be
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -52,6 +54,33 @@ def require_memory(size: int, device: torch.device, purpose: str) -> None:
     available = available_memory()
     if available is not None and size + RESERVE > available:
         raise MemoryError(f"{purpose} need {gigabytes(size)}, {gigabytes(available)} are available")
+
+
+@contextlib.contextmanager
+def within_memory() -> Iterator[None]:
+    """Count the weights of a model that is built in the block, and stop before they fill memory.
+
+    Raises:
+        MemoryError: they are more than the memory that was available; the message has both.
+    """
+    available, size, counted = available_memory(), 0, set[int]()
+
+    def count(_: torch.nn.Module, __: str, weight: torch.nn.Parameter | None) -> None:
+        nonlocal size
+        if weight is None or weight.device.type != "cpu" or id(weight) in counted:
+            return
+        counted.add(id(weight))  # one matrix may be embedding and output
+        size += weight.nbytes
+        if available is not None and size + RESERVE > available:
+            raise MemoryError(
+                f"the weights need {gigabytes(size)} or more, {gigabytes(available)} are available"
+            )
+
+    hook = torch.nn.modules.module.register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def gigabytes(size: int) -> str:

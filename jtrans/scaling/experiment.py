@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import statistics
 import subprocess
 import tempfile
@@ -359,7 +360,7 @@ def _dry_run(name: str, config: Path, data: Path, device: str | None) -> dict[st
     try:
         value = dict(json.loads(ended.stdout))
     except ValueError:
-        value = {"error": {"message": ended.stderr.decode(errors="replace").strip()[-500:]}}
+        value = {"error": _failure(ended)}
     if "error" in value:
         raise WorkError(
             f"memory and time of the {name} model cannot be estimated: {value['error']['message']}",
@@ -367,3 +368,14 @@ def _dry_run(name: str, config: Path, data: Path, device: str | None) -> dict[st
             kind="scaling.estimate",
         )
     return value
+
+
+def _failure(ended: subprocess.CompletedProcess[bytes]) -> dict[str, str | None]:
+    """Describe an estimate that ended without a word of its own."""
+    if ended.returncode == -signal.SIGKILL:
+        return {
+            "message": "its process was killed, as the system does when memory runs out",
+            "hint": "a smaller --step or base model, or a machine with more memory",
+        }
+    text = ended.stderr.decode(errors="replace").strip()[-500:]
+    return {"message": text or f"its process ended with {ended.returncode}", "hint": None}

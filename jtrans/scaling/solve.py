@@ -15,6 +15,7 @@ from jtrans.errors import ConfigError
 
 LEAST_WIDTH = 0.5  # the lowest F/E: a narrower FFN would only be a bottleneck
 MOST_RATIO = 1000.0
+MOST_STEP = 1000
 ROUNDING = 1e-9  # nats: losses that differ by less are taken as equal
 
 
@@ -136,14 +137,14 @@ class Scaling:
 
 
 def check_step(step: int) -> None:
-    """Refuse a step that makes the larger models no larger.
+    """Refuse a step that makes the larger models no larger, or an absurd one.
 
     Raises:
-        ConfigError: the step is below 1.
+        ConfigError: the step is below 1 or above `MOST_STEP`.
     """
-    if step < 1:
+    if not 1 <= step <= MOST_STEP:
         raise ConfigError(
-            f"the step {step} is below 1",
+            "the step is below 1" if step < 1 else f"the step is above {MOST_STEP:,}",
             where="--step",
             hint="--step 1 adds one layer, and E to F",
             kind="scaling.step",
@@ -250,11 +251,11 @@ def _changes_network(
 
 def _unreachable(gradients: Gradients, ratio: float, most: float, is_possible: bool) -> ConfigError:
     """Return the error for a ratio that is not reached; offer `most` if it leads to a network."""
-    reached = f"at most {most:g} times" if most > 1.0 else "they only shrink"
+    reached = f"at most {most:.8g} times" if most > 1.0 else "they only shrink"
     return _uncertain(
-        f"the parameters never grow {ratio:g} times in the direction of the gradients: {reached}",
+        f"the parameters never grow {ratio:.8g} times in the direction of the gradients: {reached}",
         gradients,
-        f"; or --ratio {most:g}" if is_possible else "",
+        f"; or --ratio {most:.8g}" if is_possible else "",
     )
 
 

@@ -96,9 +96,9 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
         console.talk(f"{len(left)} left: {', '.join(left)}")
         console.next_step(again(given))
         return exit_code or (EXIT_FAILED if failed else 0)
-    if not chosen.no_report:
+    if not chosen.no_report and not exit_code:
         _draw(experiment, job, rows, seeds)
-    return 0
+    return exit_code
 
 
 def _check_job(

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jtrans.errors import usage_error
 from scripts.reproduction.catalogue import Row
 from scripts.reproduction.results import RowResult
-from scripts.reproduction.settings import plain, settings_differ
+from scripts.reproduction.settings import SETTING, limit_named, plain, settings_differ
 
 if TYPE_CHECKING:
     from jtrans.config import Config
 
 LIMITS = ("max_epochs", "max_updates", "max_minutes", "stop")
-SETTINGS = {"equal-time": "max_minutes", "equal-updates": "max_updates"}  # and their limits
 
 
 def row_config(
@@ -46,17 +46,14 @@ def limit_of(setting: str) -> dict[str, int]:
     Raises:
         ConfigError: an unknown setting, or one without its limit.
     """
-    if setting == "paper":
-        return {}
-    name, _, limit = setting.partition(":")
-    if name not in SETTINGS or not limit.isdecimal() or int(limit) < 1:
+    if not re.fullmatch(SETTING, setting):
         raise usage_error(
             f"no setting {setting!r}: it must be paper, equal-time:MINUTES or "
             "equal-updates:NUMBER, with a whole number above 0",
             "--setting equal-time:60",
             where="--setting",
         )
-    return {f"training.{SETTINGS[name]}": int(limit)}
+    return {f"training.{key}": limit for key, limit in limit_named(setting).items()}
 
 
 def limited(config: Config, setting: str) -> Config:

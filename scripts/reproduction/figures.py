@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 from jtrans.analysis.attention.pairs import explain_pair
@@ -17,10 +18,11 @@ from jtrans.analysis.study.load import load_study
 from jtrans.analysis.study.study import Study
 from jtrans.decoding.options import DecodingChoices
 from jtrans.decoding.translator import Translator
+from jtrans.errors import JtransError
 from jtrans.progress import Progress
 from jtrans.runs import Run
 from scripts.reproduction.catalogue import Experiment, Row
-from scripts.reproduction.row import Job
+from scripts.reproduction.row import Job, curve
 
 SHORT = 6  # words of the sentence whose attention is shown
 
@@ -28,11 +30,28 @@ SHORT = 6  # words of the sentence whose attention is shown
 def runs_of_results(
     job: Job, rows: Sequence[Row], seeds: Sequence[int], splits: Sequence[str]
 ) -> tuple[list[Run], list[str]]:
-    """Return the runs of the rows with a result, and the names of runs that are elsewhere."""
-    done = [(row, seed) for row in rows for seed in seeds if job.finished(row, seed, splits)]
-    folders = dict.fromkeys(job.run_folder(row, seed) for row, seed in done)
-    here = [Run.open(folder) for folder in folders if Run.exists(folder)]
-    return here, [folder.name for folder in folders if not Run.exists(folder)]
+    """Return the runs of the rows with a result, and the names of runs that are elsewhere.
+
+    Raises:
+        JtransError: a run is not that of the result.
+    """
+    here, elsewhere = dict[Path, Run](), dict[str, None]()
+    for row, seed in product(rows, seeds):
+        result, folder = job.finished(row, seed, splits), job.run_folder(row, seed)
+        if result is None:
+            continue
+        if not Run.exists(folder):
+            elsewhere[folder.name] = None
+            continue
+        job.check_run(row, seed)
+        here[folder] = Run.open(folder)
+        if curve(here[folder]) != result.curve:
+            raise JtransError(
+                f"{folder} is not the run of {result.file_name}: its validation losses are others",
+                hint="copy the run that this result was made from to its place",
+                kind="reproduce.other-run",
+            )
+    return list(here.values()), list(elsewhere)
 
 
 def draw(

@@ -140,7 +140,7 @@ def check_settings(
         if limit and key.removeprefix("training.").split(".")[0] in LIMITS:
             raise usage_error(
                 f"--set {key} has no effect: the setting {setting} decides how long rows train",
-                "--setting equal-updates:200, or --setting paper for the limits of the recipes",
+                "--setting equal-updates:1000, or --setting paper for the limits of the recipes",
                 "--set",
             )
         if all(key in row.settings for row in rows):

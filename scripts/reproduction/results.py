@@ -18,7 +18,7 @@ from typing_extensions import TypedDict  # pydantic takes no other before Python
 from jtrans.errors import ConfigError
 from jtrans.evaluation.bootstrap import SAMPLES
 from jtrans.files import read_json, write_text
-from scripts.reproduction.settings import fault_of
+from scripts.reproduction.settings import SETTING, fault_of, limit_named
 
 FORMAT = 1
 METRICS = ("bleu", "chrf", "multi-bleu")
@@ -31,8 +31,9 @@ AtLeastOne = Annotated[int, Field(ge=1, lt=2**53)]
 Time = Annotated[float, Field(ge=0.0)]
 # these become parts of file names, and decide what is made when a row is made again
 Name = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]
-Setting = Annotated[str, Field(pattern=r"^(paper|equal-(time|updates):[1-9]\d*)$")]
-Checkpoint = Annotated[str, Field(pattern=r"^(best|average-[1-9]\d*)$")]
+Setting = Annotated[str, Field(pattern=SETTING)]
+Checkpoint = Annotated[str, Field(pattern=r"^(best|average-[1-9][0-9]{0,5})$")]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Point = Annotated[list[float], Field(min_length=3, max_length=3)]
 CURVE_ROUNDING = 1e-4  # of losses: those of the curve are stored with four digits
 ROUNDING = 0.01  # of scores: those of the drawn test sets are stored with fewer digits
@@ -50,7 +51,7 @@ class DataFacts(TypedDict):
     pairs: Count
     complete_pairs: Count | None
     is_subset: bool
-    digests: dict[str, str]
+    digests: Annotated[dict[str, str], Field(min_length=1)]
 
 
 class TrainingFacts(TypedDict):
@@ -85,7 +86,7 @@ class SplitScores:
     scores: dict[str, Percent]
     signature: str
     drawn: Annotated[list[Percent], Field(min_length=SAMPLES, max_length=SAMPLES)]
-    hypotheses: str
+    hypotheses: Digest
     tokens_per_second: float | None
     length_ratio: float | None = None
 
@@ -167,6 +168,8 @@ class RowResult:
             ConfigError: the file is not the result of a row.
             JtransError: the file cannot be read.
         """
+        if not path.exists():
+            raise _no_result(f"no such file: {path}")
         if path.is_dir():
             raise _no_result(f"{path} is a folder, not the result of a row")
         value = read_json(path)
@@ -191,8 +194,14 @@ class RowResult:
         """Return in words what is missing or contradictory in a well-formed file, or None."""
         if fault := fault_of(self.config):
             return f"config: {fault}"
-        if self.seed != self.config["training"]["seed"]:
+        training = self.config["training"]
+        if self.seed != training["seed"]:
             return f"seed {self.seed} is not that of its configuration"
+        for key, limit in limit_named(self.setting).items():
+            if training.get(key) != limit:
+                return f"config: training.{key} is not that of the setting {self.setting}"
+        if self.data["is_subset"] and self.data["complete_pairs"] is None:
+            return "data: of a subset, complete_pairs is missing"
         lowest = min(loss for _, _, loss in self.curve)
         if abs(lowest - self.training["valid_loss"]) > CURVE_ROUNDING:
             return f"training.valid_loss is not {lowest}, the lowest of its curve"

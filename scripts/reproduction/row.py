@@ -217,13 +217,19 @@ def _without_scores(job: Job, row: Row, config: Config, run: Run, ended: Result)
             "valid_loss": min(float(event["valid_loss"]) for event in validations),
         },
         checkpoint=choose_checkpoint(run, row.average or job.average),
-        curve=[
-            [event["update"], round(event["train_loss"], 4), round(event["valid_loss"], 4)]
-            for event in validations
-            if event["train_loss"] is not None
-        ],
+        curve=curve(run),
         splits={},
     )
+
+
+def curve(run: Run) -> list[list[float]]:
+    """Return update, train loss and valid loss of every validation, as results have them."""
+    validations = [event for event in run.events() if event.get("event") == "validation"]
+    return [
+        [event["update"], round(event["train_loss"], 4), round(event["valid_loss"], 4)]
+        for event in validations
+        if event["train_loss"] is not None
+    ]
 
 
 def processor_minutes(run: Run) -> float | None:

@@ -15,6 +15,15 @@ LATER = ("training.graphs",)  # settings that older results do not have
 # settings of the translations in validations, which change no score if the loss decides
 WATCHED = ("training.validate_sentences", "training.validate_samples", "training.validate_beam")
 MOST_SHOWN = 3  # missing keys that an error names
+# the limits of training that the settings of a job name, by setting
+LIMITED = {"equal-time": "max_minutes", "equal-updates": "max_updates"}
+SETTING = r"^(paper|equal-(time|updates):[1-9][0-9]{0,14})$"
+
+
+def limit_named(setting: str) -> dict[str, int]:
+    """Return the limit of training that a setting (`SETTING`) names; none for ``paper``."""
+    name, _, limit = setting.partition(":")
+    return {LIMITED[name]: int(limit)} if limit else {}
 
 
 def plain(config: Config) -> dict[str, Any]:

@@ -36,6 +36,24 @@ def little(monkeypatch: pytest.MonkeyPatch, available: int) -> None:
     monkeypatch.setattr(memory, "available_memory", lambda: available)
 
 
+def test_a_model_whose_weights_exceed_memory_is_refused_before_they_are_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    little(monkeypatch, memory.RESERVE + 3_000_000)
+    with memory.within_memory():
+        layers = [torch.nn.Linear(500, 500) for _ in range(2)]
+    assert len(layers) == 2
+    with memory.within_memory():  # one matrix under two names counts once
+        tied = torch.nn.Linear(700, 700, bias=False)
+        torch.nn.Linear(1, 1).weight = tied.weight
+    with (
+        pytest.raises(MemoryError, match=r"need 3 MB or more, 0\.3 GB are"),
+        memory.within_memory(),
+    ):
+        layers = [torch.nn.Linear(500, 500) for _ in range(3)]
+    torch.nn.Linear(1000, 1000)  # not counted behind the block
+
+
 def test_without_control_groups_the_machine_counts(machine: Path) -> None:
     assert memory.available_memory(machine) == 8 * 2**30
 

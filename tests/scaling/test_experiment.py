@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,16 @@ def log_of(folder: Path, losses: list[str]) -> Run:
     lines = [f'{{"event": "validation", "valid_loss": {loss}}}\n' for loss in losses]
     (folder / "log.jsonl").write_text("".join(lines), encoding="utf-8")
     return Run.open(folder)
+
+
+def test_an_estimate_whose_process_was_killed_says_so(
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dying = [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
+    monkeypatch.setattr("jtrans.scaling.experiment.own_command", lambda: dying)
+    with pytest.raises(WorkError, match=r"deeper model cannot be .* memory runs out") as error:
+        predict({"deeper": make_config()}, Path("data"), None)
+    assert "--step" in str(error.value.hint)
 
 
 def test_the_scaled_sizes_are_written_into_the_configuration(make_config: MakeConfig) -> None:

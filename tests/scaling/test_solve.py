@@ -176,10 +176,19 @@ def test_no_smaller_step_reaches_the_ratio(
         assert scaling.step_size <= steps[first] * (1 + 1e-9)
 
 
-def test_the_highest_ratio_that_is_reached_is_offered() -> None:
-    stacks, gradients = [joint_layers(2)], Gradients(1.0, -0.5)
+@pytest.mark.parametrize(
+    ("layers", "gradients", "ratio"),
+    [
+        (2, Gradients(1.0, -0.5), 3.0),
+        (4, Gradients(1.0, -0.0005890022579825517), 900.0),  # the highest has seven digits
+    ],
+)
+def test_the_highest_ratio_that_is_reached_is_offered(
+    layers: int, gradients: Gradients, ratio: float
+) -> None:
+    stacks = [joint_layers(layers)]
     with pytest.raises(ConfigError) as caught:
-        solve(stacks, 4.0, gradients, 3.0)
+        solve(stacks, 4.0, gradients, ratio)
     hint = str(caught.value.hint)
     most = float(hint.rpartition("--ratio ")[2])
     assert solve(stacks, 4.0, gradients, most).step_size > 0.0

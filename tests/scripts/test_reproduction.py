@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
@@ -39,7 +40,7 @@ from scripts.reproduction.data import catalogue_name
 from scripts.reproduction.merge import read_results
 from scripts.reproduction.notes import notes
 from scripts.reproduction.results import RowResult
-from scripts.reproduction.row import Job, machine
+from scripts.reproduction.row import Job, machine, score_split
 from scripts.reproduction.settings import plain, settings_differ
 from scripts.reproduction.summary import RowSummary, processor_minutes, summarise
 from scripts.reproduction.table import cells, minutes_of
@@ -213,6 +214,21 @@ def test_a_row_stopped_in_training_gives_what_an_undisturbed_one_gives(
     assert ours.splits["test"].hypotheses == theirs.splits["test"].hypotheses
     assert ours.machine["sessions"] == "2"
     assert ours.machine["device"] == theirs.machine["device"] and ours.is_of_cpu
+
+
+def test_a_signal_while_the_last_row_is_translated_ends_the_command_behind_it(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: Any) -> Any:
+        signal.raise_signal(signal.SIGTERM)
+        return score_split(*arguments)
+
+    monkeypatch.setattr("scripts.reproduction.row.score_split", interrupted)
+    out = tmp_path / "out"
+    line = ["demo", *TASK[:2], *place(data, out), "--rows", "transformer-small"]
+    assert reproduce(*line, "--device", "cpu", "--seeds", 1, *settings()) == 143
+    assert [path.name for path in (out / "rows").iterdir()] == ["transformer-small-1.json"]
+    assert not (out / "demo").exists(), "nothing is drawn"
 
 
 def test_a_row_made_again_from_its_result_is_compared_with_the_band_of_its_seeds(
@@ -772,6 +788,21 @@ def test_figures_are_drawn_of_the_runs_that_are_here_and_nothing_is_trained(
     drawn = (out / "demo" / "test.length-bleu.csv").read_text(encoding="utf-8")
     assert "transformer-small" in drawn and "reformer-fast" not in drawn
     assert (out / "demo" / "report" / "report.html").is_file()
+
+
+def test_no_figures_are_drawn_of_a_run_that_the_result_is_not_of(
+    done: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(done, out)
+    line = ["demo", *TASK[:2], *place(data, out), "--device", "cpu", "--figures"]
+    line += ["--rows", "transformer-small", "--seeds", "1", *settings()]
+    run = out / "runs" / "transformer-small-1"
+    shutil.rmtree(run)
+    shutil.copytree(out / "runs" / "transformer-small-2", run)
+    assert reproduce(*line) == 2
+    assert "is not the run of transformer-small-1.json" in capsys.readouterr().err
+    assert not (out / "demo").exists()
 
 
 def test_a_result_is_printed_with_one_thread_and_kept_as_it_was_written(done: Path) -> None:

@@ -103,6 +103,11 @@ CHANGES: dict[str, Change] = {
     "more updates than can be averaged": lambda v: v["training"].update(updates=10**29),
     "no curve": lambda v: v.update(curve=[]),
     "a curve without losses": lambda v: v.update(curve=[[100]]),
+    "a limit that training did not have": lambda v: v.update(setting="equal-updates:21"),
+    "a part of an unknown text": lambda v: v["data"].update(is_subset=True, complete_pairs=None),
+    "data without digests": lambda v: v["data"].update(digests={}),
+    "translations without a digest": lambda v: v["splits"]["test"].update(hypotheses=""),
+    "more checkpoints than there can be": lambda v: v.update(checkpoint="average-999999999"),
     "no splits": lambda v: v.update(splits={}),
     "no sentences": lambda v: v["splits"]["test"].update(sentences=0),
     "scores of another split": lambda v: v.update(splits={"valid": v["splits"]["test"]}),
@@ -149,7 +154,7 @@ def test_merging_prints_the_table_says_what_is_left_and_trains_nothing(
 def test_two_results_of_one_row_and_seed_are_refused_and_nothing_is_replaced(
     out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = edited(lambda v: v["splits"]["test"].update(hypotheses="other"), tmp_path / "x.json")
+    other = edited(lambda v: v["splits"]["test"].update(hypotheses="0" * 64), tmp_path / "x.json")
     before = {path: path.read_bytes() for path in (out / "rows").iterdir()}
     assert reproduce(*DEMO, "--out", out, "--merge", other) == 2
     assert "two results of transformer-small with seed 2" in capsys.readouterr().err
@@ -413,7 +418,11 @@ def test_settings_without_effect_are_refused(
 def test_rows_of_other_limits_are_not_in_one_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = edited(lambda v: v.update(setting="equal-time:5"), tmp_path / "other.json")
+    def limited(value: dict[str, Any]) -> None:
+        value["config"]["training"]["max_minutes"] = 5.0
+        value["setting"] = "equal-time:5"
+
+    path = edited(limited, tmp_path / "other.json")
     files = [KEPT / "reformer-fast-1.json", path]
     assert reproduce(*DEMO, "--out", tmp_path / "out", "--merge", *files) == 2
     error = capsys.readouterr().err
@@ -427,6 +436,8 @@ def test_rows_of_other_limits_are_not_in_one_table(
         ["--set", "nonsense"],
         ["--set", "model.width=two"],
         ["--setting", "foo"],
+        ["--setting", "equal-updates:05"],
+        ["--setting", "equal-time:٣"],
         ["--setting", "equal-updates:5"],
         ["--set", "model.dropout=0.4"],
         ["--average", "3"],

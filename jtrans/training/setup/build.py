@@ -23,6 +23,7 @@ from jtrans.nn.device import (
     use_matmul_backend,
 )
 from jtrans.nn.layer import compile_layers, is_compiled, set_recompute
+from jtrans.nn.memory import within_memory
 from jtrans.runs import Run
 from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.events import TrainingEvents
@@ -80,7 +81,7 @@ def make_trainer(
     sides = corpus.pipeline.source, corpus.pipeline.target
     if is_new:
         check_tied(config, corpus)
-    with _too_large(config):
+    with _too_large(config), within_memory():
         model = build_model(config.model, *(len(side.vocabulary) for side in sides))
         if not ranks.is_sharding:
             model = model.to(place)
