@@ -16,6 +16,7 @@ import contextlib
 import importlib
 import logging
 import shlex
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -183,15 +184,8 @@ def new_export(
     """
     checkpoint = run.checkpoint(selector)
     is_free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
-    if not is_free and not Export.exists(folder):
-        raise CheckpointError(
-            f"{folder} holds something other than an export",
-            where="--out",
-            hint="choose another --out, or delete it",
-            kind="export.exists",
-        )
     if not is_free:
-        _check_replaceable(Export(folder), program, run)
+        _check_replaceable(Export(folder), program, run, systems)
     with whole_folder(folder) as temporary:
         facts: dict[str, Any] = {
             "format": FORMAT,
@@ -209,19 +203,52 @@ def new_export(
         write_json(temporary / SEAL, digests)
 
 
-def _check_replaceable(earlier: Export, program: str, run: Run) -> None:
-    """Refuse to replace the export of another run or for another program, unless it is damaged."""
+def _check_replaceable(
+    earlier: Export, program: str, run: Run, systems: Mapping[str, type[SystemConfig]]
+) -> None:
+    """Refuse to replace what is not an export of the run for the program; it may be damaged."""
+    try:
+        own = {SEAL, *read_json(earlier.folder / SEAL)}
+    except (JtransError, OSError, TypeError):
+        own = set()
+    if FACTS not in own:
+        raise _occupied(f"{earlier.folder} holds something other than an export")
+    for path in earlier.folder.rglob("*"):
+        name = path.relative_to(earlier.folder).as_posix()
+        if name not in own and not path.is_dir():
+            raise _occupied(f"{earlier.folder} holds {name}, which is not of the export")
     try:
         facts = earlier.facts
-    except JtransError:
+        is_of_run = facts.get("run") == run.name and _has_model_of(earlier, run, systems)
+    except (JtransError, OSError, ValueError, LookupError):
         return
-    if (facts["program"], facts.get("run")) != (program, run.name):
-        raise CheckpointError(
-            f"{earlier.folder} holds the export of {facts.get('run')} for {facts['program']}",
-            where="--out",
-            hint="choose another --out, or delete it",
-            kind="export.exists",
-        )
+    if facts["program"] != program or not is_of_run:
+        other = f"another run {run.name}" if facts.get("run") == run.name else facts.get("run")
+        whose = facts.get("run") if is_of_run else other
+        raise _occupied(f"{earlier.folder} holds the export of {whose} for {facts['program']}")
+
+
+def _occupied(message: str) -> CheckpointError:
+    return CheckpointError(
+        message, where="--out", hint="choose another --out, or delete it", kind="export.exists"
+    )
+
+
+def _has_model_of(earlier: Export, run: Run, systems: Mapping[str, type[SystemConfig]]) -> bool:
+    """Return whether an export has the vocabularies, the model's settings and the seed of a run."""
+    texts = (
+        (earlier.folder / "config.toml").read_text(encoding="utf-8"),
+        run.config(systems).to_toml(),
+    )
+    before, now = map(tomllib.loads, texts)
+    # an earlier version may have had fewer settings
+    is_same = all(before["model"][key] == now["model"].get(key) for key in before["model"])
+    pipeline = TextPipeline.load(earlier.folder / "pipeline.json")
+    return (
+        is_same
+        and before["training"]["seed"] == now["training"]["seed"]
+        and pipeline.fingerprint() == run.pipeline.fingerprint()
+    )
 
 
 def default_folder(run: Run, program: str) -> Path:

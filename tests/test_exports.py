@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -84,6 +85,60 @@ def test_work_that_fails_leaves_nothing(make_run: MakeRun, tmp_path: Path) -> No
         (temporary / "model.bin").write_bytes(b"half")
         raise ValueError("stop")
     assert not out.exists()
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "deep/thesis.tex"])
+def test_an_export_with_files_of_a_user_is_not_replaced(
+    name: str, make_run: MakeRun, tmp_path: Path
+) -> None:
+    run, out = Run.open(make_run()), tmp_path / "out"
+    for _ in range(2):
+        with new_export(out, "other", run, "best", system_configs()):
+            pass
+    (out / name).parent.mkdir(exist_ok=True)
+    (out / name).write_text("mine", encoding="utf-8")
+    with (
+        pytest.raises(CheckpointError, match=f"holds {name}"),
+        new_export(out, "other", run, "best", system_configs()),
+    ):
+        pass
+    assert (out / name).read_text(encoding="utf-8") == "mine"
+
+
+def test_a_folder_that_only_seems_to_be_an_export_is_not_replaced(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
+    run, out = Run.open(make_run()), tmp_path / "out"
+    out.mkdir()
+    (out / "export.json").write_text('{"my": "data"}', encoding="utf-8")
+    for place in (out, out / "export.json"):
+        with (
+            pytest.raises(CheckpointError, match="other than an export"),
+            new_export(place, "other", run, "best", system_configs()),
+        ):
+            pass
+    assert (out / "export.json").read_text(encoding="utf-8") == '{"my": "data"}'
+
+
+def test_the_export_of_another_run_of_the_same_name_is_not_replaced(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
+    run, out = Run.open(make_run()), tmp_path / "out"
+    with new_export(out, "other", run, "best", system_configs()):
+        pass
+    before = (out / "export.json").read_bytes()
+    folder = tmp_path / "elsewhere" / run.folder.name
+    shutil.copytree(run.folder, folder)
+    config = folder / "config.toml"
+    text = config.read_text(encoding="utf-8")
+    config.write_text(re.sub(r"(?m)^seed = \d+$", "seed = 77", text), encoding="utf-8")
+    other = Run.open(folder)
+    with (
+        pytest.raises(CheckpointError, match="the export of another run"),
+        new_export(out, "other", other, "best", system_configs()),
+    ):
+        pass
+    assert (out / "export.json").read_bytes() == before
 
 
 def test_the_checkpoint_of_an_export_has_the_names_that_it_has_in_the_run(

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from jtrans.data.prepared import PreparedCorpus, read_info
-from jtrans.errors import CorpusError
+from jtrans.errors import CorpusError, JtransError
+from jtrans.files import read_json
 from jtrans.preparation.options import PIPELINE_OPTIONS
 from jtrans.preparation.work_folder import check_place
 from jtrans.progress import Progress
+
+# the names of files in a prepared corpus, also of versions that did not list them in corpus.json
+_OURS = re.compile(
+    r"(corpus|pipeline)\.json|[^/]+\.(source|target)\.([^/]+\.)?(npy|gz)|[^/]+\.(pos|ner)\.npy"
+    r"|text/[^/]+"
+)
 
 
 def is_up_to_date(
@@ -46,7 +54,9 @@ def is_up_to_date(
             hint="choose another --out",
             kind="corpus.not-ours",
         )
+    info = _corpus_info(folder)
     if force:
+        _check_nothing_is_lost(folder, info)
         check_place(folder)
         return False
     info = read_info(folder)
@@ -78,6 +88,44 @@ def is_up_to_date(
             "by today's rules, which make them ASCII (--narrow)",
         )
     return True
+
+
+def _corpus_info(folder: Path) -> dict[str, Any]:
+    """Return the contents of corpus.json, empty if it is damaged.
+
+    Raises:
+        CorpusError: it is of something else.
+    """
+    try:
+        info = read_json(folder / "corpus.json")
+    except JtransError:
+        return {}
+    if not isinstance(info, dict) or "pipeline_sha256" not in info:
+        raise CorpusError(
+            f"{folder} exists and is not a prepared corpus: its corpus.json is of something else",
+            hint="choose another --out",
+            kind="corpus.not-ours",
+        )
+    return info
+
+
+def _check_nothing_is_lost(folder: Path, info: Mapping[str, Any]) -> None:
+    """Refuse to replace a folder with files that no preparation has written.
+
+    Raises:
+        CorpusError: naming such a file.
+    """
+    files = info.get("files")
+    known = files if isinstance(files, dict) else {}
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        is_file = path.is_symlink() or not path.is_dir()
+        if is_file and name not in known and not _OURS.fullmatch(name):
+            raise CorpusError(
+                f"{folder} holds {name}, which is not of the prepared corpus and would be lost",
+                hint="move it elsewhere, or choose another --out",
+                kind="corpus.not-ours",
+            )
 
 
 def _is_all_ours(folder: Path, info: Mapping[str, Any]) -> bool:

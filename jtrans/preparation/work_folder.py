@@ -65,6 +65,7 @@ class WorkFolder:
         """
         before = self._state()
         if is_there():
+            self._remove_finished()
             return False
         with self.opened():
             # another process may have finished while this one waited for it
@@ -74,6 +75,14 @@ class WorkFolder:
             make(self)
             self.publish()
         return True
+
+    def _remove_finished(self) -> None:
+        """Remove what a process left that was killed between publishing and cleaning up."""
+        key = self.folder / "key"
+        if not self.target.exists() or not key.is_file() or key.read_text("utf-8") != self.key:
+            return
+        with contextlib.suppress(CorpusError), self._exclusive():  # another process may need it
+            self._remove()
 
     def _state(self) -> tuple[int, int] | None:
         """Return what differs between two corpora made in the target; None if there is none."""

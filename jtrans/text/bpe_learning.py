@@ -95,7 +95,11 @@ class _Learner:
         joined = first + second
         changes: defaultdict[Pair, int] = defaultdict(int)
         words, frequencies, places = self._words, self._frequencies, self._places
+        last = None
         for index in places.pop(pair, ()):
+            if index == last:  # once for each time that the pair is in the word
+                continue
+            last = index
             old = words[index]
             spaced = self._spaced.get(index)
             if spaced is None:

@@ -277,6 +277,30 @@ def test_the_same_request_again_leaves_the_folder_alone(tmp_path: Path) -> None:
     assert (tmp_path / "out").stat().st_ino == before
 
 
+@pytest.mark.parametrize("name", ["runs/model", "thesis.tex", "text.de"])
+def test_not_even_force_deletes_files_of_a_user(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    prepare(make_corpus(), folder, options=SMALL, workers=1)
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text("precious", encoding="utf-8")
+    prepare(make_corpus(), folder, options=SMALL, workers=1)  # nothing to do, nothing to lose
+    for damage in (False, True):
+        if damage:
+            (folder / "corpus.json").write_text("{", encoding="utf-8")
+        with pytest.raises(CorpusError, match=f"holds {name}, which is not of the prepared"):
+            prepare(make_corpus(), folder, options=SMALL, workers=1, force=True)
+    assert (folder / name).read_text(encoding="utf-8") == "precious"
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_corpus_json_of_something_else_is_not_replaced(force: bool, tmp_path: Path) -> None:
+    (tmp_path / "corpus.json").write_text('{"my": "notes"}', encoding="utf-8")
+    with pytest.raises(CorpusError, match="is not a prepared corpus") as error:
+        prepare(make_corpus(), tmp_path, options=SMALL, workers=1, force=force)
+    assert "--force" not in str(error.value.hint)
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.json"]
+
+
 @pytest.mark.parametrize(
     ("corpus", "options", "difference"),
     [

@@ -166,6 +166,18 @@ def test_interrupted_while_folders_change_places_the_corpus_is_not_lost(
     assert {path.name for path in tmp_path.iterdir()} == {"out", "whole"}
 
 
+def test_what_was_left_by_a_preparation_killed_at_its_very_end_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(work_folder.WorkFolder, "_remove", lambda _: None)
+        prepare(make_corpus(), folder, options=SMALL, workers=1)
+    assert (tmp_path / ".out.work").is_dir()
+    prepare(make_corpus(), folder, options=SMALL, workers=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 @pytest.mark.parametrize("is_forced", [False, True])
 def test_a_corpus_that_was_moved_away_survives_a_failure_of_another_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_forced: bool

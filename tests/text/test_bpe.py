@@ -13,7 +13,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from jtrans.errors import CorpusError
+from jtrans.text import bpe_learning
 from jtrans.text.bpe import Bpe, count_file, count_words, learn, read_codes
+from jtrans.text.bpe_learning import merge_pair
 
 LINES = [
     "das alte haus am meer und das neue haus am see",
@@ -224,3 +226,17 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path):
         with pytest.raises(CorpusError, match="cannot read"):
             count_file(path)
+
+
+def test_a_merge_looks_at_each_word_once_however_often_the_pair_is_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = []
+
+    def counted(word: tuple[str, ...], *pair: str) -> tuple[str, ...]:
+        words.append(len(word))
+        return merge_pair(word, *pair)
+
+    monkeypatch.setattr(bpe_learning, "merge_pair", counted)
+    merges = bpe_learning.learn_merges({"x" * 1000: 1, "abababab": 2}, 5, min_frequency=1)
+    assert len(merges) == 5 and len(words) <= 2 * 5

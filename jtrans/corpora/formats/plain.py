@@ -13,6 +13,8 @@ from jtrans.corpora.pairing import check_counts
 from jtrans.corpora.parallel import ParallelText, join_texts
 from jtrans.errors import CorpusError, did_you_mean
 
+MOST_REFERENCES = 20  # among which a gap in their numbers is noticed
+
 
 def read_pair(
     prefix: str,
@@ -38,10 +40,25 @@ def read_pair(
 
 
 def _find_references(prefix: str, language: str) -> list[Path]:
-    """Return PREFIX.0.LANGUAGE, PREFIX.1.LANGUAGE ..., packed or not."""
+    """Return PREFIX.0.LANGUAGE, PREFIX.1.LANGUAGE ..., packed or not.
+
+    Raises:
+        CorpusError: a number is left out.
+    """
     paths: list[Path] = []
     while (path := find_packed(Path(f"{prefix}.{len(paths)}.{language}"))) is not None:
         paths.append(path)
+    gap = Path(f"{prefix}.{len(paths)}.{language}")
+    for number in range(len(paths) + 1, MOST_REFERENCES):
+        # beside PREFIX.LANGUAGE alone, a number may mean anything else
+        if not paths and find_packed(Path(f"{prefix}.{language}")) is not None:
+            break
+        if (later := find_packed(Path(f"{prefix}.{number}.{language}"))) is not None:
+            raise CorpusError(
+                f"{later} is there, but {gap} is not",
+                hint="several references are numbered from 0, without gaps",
+                kind="corpus.missing-file",
+            )
     return paths
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,19 @@ def test_a_single_numbered_reference_is_explained(tmp_path: Path, with_reference
     assert str(caught.value.hint).endswith(
         f"t1.0.en is the first of several references; a single one is named {tmp_path / 't1.en'}"
     )
+
+
+@pytest.mark.parametrize(
+    ("numbers", "missing"), [((0, 1, 3), "mine.2.en"), ((1,), "mine.0.en"), ((0, 2), "mine.1.en")]
+)
+def test_a_gap_in_the_numbers_of_references_is_refused(
+    numbers: tuple[int, ...], missing: str, tmp_path: Path
+) -> None:
+    prefix = tmp_path / "mine"
+    for ending in ("de", *(f"{number}.en" for number in numbers)):
+        Path(f"{prefix}.{ending}").write_text("a\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match=re.escape(f"but {prefix.with_name(missing)} is not")):
+        read_pair(str(prefix), ("de", "en"), with_references=True)
 
 
 def test_no_prefix_is_suggested_that_lacks_a_side(tmp_path: Path) -> None:
