@@ -214,18 +214,18 @@ def _check_replaceable(
     if FACTS not in own:
         raise _occupied(f"{earlier.folder} holds something other than an export")
     for path in earlier.folder.rglob("*"):
-        name = path.relative_to(earlier.folder).as_posix()
-        if name not in own and not path.is_dir():
-            raise _occupied(f"{earlier.folder} holds {name}, which is not of the export")
+        inside = path.relative_to(earlier.folder).as_posix()
+        if inside not in own and (path.is_symlink() or not path.is_dir()):
+            raise _occupied(f"{earlier.folder} holds {inside}, which is not of the export")
     try:
-        facts = earlier.facts
-        is_of_run = facts.get("run") == run.name and _has_model_of(earlier, run, systems)
-    except (JtransError, OSError, ValueError, LookupError):
+        name, is_for_program = earlier.facts.get("run"), earlier.program == program
+        has_model = _has_model_of(earlier, run, systems)
+    except (JtransError, OSError, ValueError, LookupError, TypeError):
         return
-    if facts["program"] != program or not is_of_run:
-        other = f"another run {run.name}" if facts.get("run") == run.name else facts.get("run")
-        whose = facts.get("run") if is_of_run else other
-        raise _occupied(f"{earlier.folder} holds the export of {whose} for {facts['program']}")
+    if name != run.name or not is_for_program:
+        raise _occupied(f"{earlier.folder} holds the export of {name} for {earlier.program}")
+    if not has_model:
+        raise _occupied(f"{earlier.folder} holds the export of another run {name}")
 
 
 def _occupied(message: str) -> CheckpointError:

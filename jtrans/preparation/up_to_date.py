@@ -14,11 +14,8 @@ from jtrans.preparation.options import PIPELINE_OPTIONS
 from jtrans.preparation.work_folder import check_place
 from jtrans.progress import Progress
 
-# the names of files in a prepared corpus, also of versions that did not list them in corpus.json
-_OURS = re.compile(
-    r"(corpus|pipeline)\.json|[^/]+\.(source|target)\.([^/]+\.)?(npy|gz)|[^/]+\.(pos|ner)\.npy"
-    r"|text/[^/]+"
-)
+# the names of files in a prepared corpus, for versions that did not list them in corpus.json
+_OURS = re.compile(r"(corpus|pipeline)\.json|[^/]+\.(source|target)\.([^/]+\.)?(npy|gz)|text/[^/]+")
 
 
 def is_up_to_date(
@@ -71,7 +68,7 @@ def is_up_to_date(
     try:
         PreparedCorpus.open(folder).check_files()
     except CorpusError as error:
-        if error.kind == "corpus.edited" or not _is_all_ours(folder, info):
+        if error.kind == "corpus.edited" or not info.get("files") or _foreign(folder, info):
             raise
         progress.warn(f"{error.message}; preparing it again")
         return False
@@ -115,24 +112,24 @@ def _check_nothing_is_lost(folder: Path, info: Mapping[str, Any]) -> None:
     Raises:
         CorpusError: naming such a file.
     """
+    if (name := _foreign(folder, info)) is not None:
+        raise CorpusError(
+            f"{folder} holds {name}, which is not of the prepared corpus and would be lost",
+            hint="move it elsewhere, or choose another --out",
+            kind="corpus.not-ours",
+        )
+
+
+def _foreign(folder: Path, info: Mapping[str, Any]) -> str | None:
+    """Return a file in a folder that its preparation has not written, or None."""
     files = info.get("files")
-    known = files if isinstance(files, dict) else {}
+    known = {"corpus.json", *files} if files and isinstance(files, dict) else None
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
-        is_file = path.is_symlink() or not path.is_dir()
-        if is_file and name not in known and not _OURS.fullmatch(name):
-            raise CorpusError(
-                f"{folder} holds {name}, which is not of the prepared corpus and would be lost",
-                hint="move it elsewhere, or choose another --out",
-                kind="corpus.not-ours",
-            )
-
-
-def _is_all_ours(folder: Path, info: Mapping[str, Any]) -> bool:
-    """Return whether each file in a folder is known to come from its preparation."""
-    known = {"corpus.json", *info.get("files", ())}
-    paths = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
-    return len(known) > 1 and all(path.relative_to(folder).as_posix() in known for path in paths)
+        is_ours = _OURS.fullmatch(name) if known is None else name in known
+        if not is_ours and (path.is_symlink() or not path.is_dir()):
+            return name
+    return None
 
 
 def _changes(

@@ -277,7 +277,7 @@ def test_the_same_request_again_leaves_the_folder_alone(tmp_path: Path) -> None:
     assert (tmp_path / "out").stat().st_ino == before
 
 
-@pytest.mark.parametrize("name", ["runs/model", "thesis.tex", "text.de"])
+@pytest.mark.parametrize("name", ["runs/model", "thesis.tex", "text.de", "text/x/y"])
 def test_not_even_force_deletes_files_of_a_user(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     prepare(make_corpus(), folder, options=SMALL, workers=1)
