@@ -27,6 +27,7 @@ from jtrans.config import Config, SystemConfig
 from jtrans.errors import CheckpointError, ConfigError, DecodingError, JtransError
 from jtrans.files import (
     file_digest,
+    foreign_file,
     read_json,
     remembered_digest,
     whole_folder,
@@ -213,10 +214,8 @@ def _check_replaceable(
         own = set()
     if FACTS not in own:
         raise _occupied(f"{earlier.folder} holds something other than an export")
-    for path in earlier.folder.rglob("*"):
-        inside = path.relative_to(earlier.folder).as_posix()
-        if inside not in own and (path.is_symlink() or not path.is_dir()):
-            raise _occupied(f"{earlier.folder} holds {inside}, which is not of the export")
+    if foreign := foreign_file(earlier.folder, own.__contains__):
+        raise _occupied(f"{earlier.folder} holds {foreign}, which is not of the export")
     try:
         name, is_for_program = earlier.facts.get("run"), earlier.program == program
         has_model = _has_model_of(earlier, run, systems)

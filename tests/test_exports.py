@@ -87,6 +87,14 @@ def test_work_that_fails_leaves_nothing(make_run: MakeRun, tmp_path: Path) -> No
     assert not out.exists()
 
 
+def refuse(folder: Path, run: Run, message: str) -> None:
+    with (
+        pytest.raises(CheckpointError, match=message),
+        new_export(folder, "other", run, "best", system_configs()),
+    ):
+        pass
+
+
 @pytest.mark.parametrize("name", ["notes.txt", "deep/thesis.tex"])
 def test_an_export_with_files_of_a_user_is_not_replaced(
     name: str, make_run: MakeRun, tmp_path: Path
@@ -97,11 +105,7 @@ def test_an_export_with_files_of_a_user_is_not_replaced(
             pass
     (out / name).parent.mkdir(exist_ok=True)
     (out / name).write_text("mine", encoding="utf-8")
-    with (
-        pytest.raises(CheckpointError, match=f"holds {name}"),
-        new_export(out, "other", run, "best", system_configs()),
-    ):
-        pass
+    refuse(out, run, f"holds {name}")
     assert (out / name).read_text(encoding="utf-8") == "mine"
 
 
@@ -112,11 +116,7 @@ def test_a_folder_that_only_seems_to_be_an_export_is_not_replaced(
     out.mkdir()
     (out / "export.json").write_text('{"my": "data"}', encoding="utf-8")
     for place in (out, out / "export.json"):
-        with (
-            pytest.raises(CheckpointError, match="other than an export"),
-            new_export(place, "other", run, "best", system_configs()),
-        ):
-            pass
+        refuse(place, run, "other than an export")
     assert (out / "export.json").read_text(encoding="utf-8") == '{"my": "data"}'
 
 
@@ -133,11 +133,7 @@ def test_the_export_of_another_run_of_the_same_name_is_not_replaced(
     text = config.read_text(encoding="utf-8")
     config.write_text(re.sub(r"(?m)^seed = \d+$", "seed = 77", text), encoding="utf-8")
     other = Run.open(folder)
-    with (
-        pytest.raises(CheckpointError, match="the export of another run"),
-        new_export(out, "other", other, "best", system_configs()),
-    ):
-        pass
+    refuse(out, other, "the export of another run")
     assert (out / "export.json").read_bytes() == before
 
 

@@ -18,6 +18,7 @@ from jtrans.files.text import write_json as write_json
 from jtrans.files.text import write_lines as write_lines
 from jtrans.files.text import write_text as write_text
 from jtrans.files.whole import behind_links as behind_links
+from jtrans.files.whole import foreign_file as foreign_file
 from jtrans.files.whole import irreplaceable as irreplaceable
 from jtrans.files.whole import remove_leftovers as remove_leftovers
 from jtrans.files.whole import whole_file as whole_file

@@ -12,7 +12,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from jtrans.errors import JtransError
@@ -89,6 +89,15 @@ def irreplaceable(folder: Path) -> str | None:
         return "a disk is mounted there"
     is_above = real.is_dir() and Path.cwd().is_relative_to(real)
     return "this is the working directory" if is_above else None
+
+
+def foreign_file(folder: Path, is_own: Callable[[str], object]) -> str | None:
+    """Return a file or link in a folder, by its path there, whose path is none of its own."""
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        if not is_own(name) and (path.is_symlink() or not path.is_dir()):
+            return name
+    return None
 
 
 @contextlib.contextmanager

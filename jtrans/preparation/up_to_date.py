@@ -9,7 +9,7 @@ from typing import Any
 
 from jtrans.data.prepared import PreparedCorpus, read_info
 from jtrans.errors import CorpusError, JtransError
-from jtrans.files import read_json
+from jtrans.files import foreign_file, read_json
 from jtrans.preparation.options import PIPELINE_OPTIONS
 from jtrans.preparation.work_folder import check_place
 from jtrans.progress import Progress
@@ -123,13 +123,9 @@ def _check_nothing_is_lost(folder: Path, info: Mapping[str, Any]) -> None:
 def _foreign(folder: Path, info: Mapping[str, Any]) -> str | None:
     """Return a file in a folder that its preparation has not written, or None."""
     files = info.get("files")
-    known = {"corpus.json", *files} if files and isinstance(files, dict) else None
-    for path in folder.rglob("*"):
-        name = path.relative_to(folder).as_posix()
-        is_ours = _OURS.fullmatch(name) if known is None else name in known
-        if not is_ours and (path.is_symlink() or not path.is_dir()):
-            return name
-    return None
+    if files and isinstance(files, dict):
+        return foreign_file(folder, {"corpus.json", *files}.__contains__)
+    return foreign_file(folder, _OURS.fullmatch)
 
 
 def _changes(
