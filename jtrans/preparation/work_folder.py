@@ -77,12 +77,15 @@ class WorkFolder:
         return True
 
     def _remove_finished(self) -> None:
-        """Remove what a process left that was killed between publishing and cleaning up."""
-        key = self.folder / "key"
-        if not self.target.exists() or not key.is_file() or key.read_text("utf-8") != self.key:
+        """Remove what a process left that was killed while it cleaned up after publishing."""
+        lock, key = self._lock_file(), self.folder / "key"
+        left = any(path.exists() for path in (self.folder, lock, lock.with_suffix("")))
+        if not left or not self.target.exists():
             return
-        with contextlib.suppress(CorpusError), self._exclusive():  # another process may need it
-            self._remove()
+        # the key may be removed already; with another one work on another request can continue
+        if not key.is_file() or key.read_bytes() == self.key.encode("utf-8"):
+            with contextlib.suppress(JtransError), self._exclusive():  # others may need it
+                self._remove()
 
     def _state(self) -> tuple[int, int] | None:
         """Return what differs between two corpora made in the target; None if there is none."""
@@ -124,9 +127,12 @@ class WorkFolder:
                 error.hint = f"{error.hint}, which starts from the beginning"
             raise
 
+    def _lock_file(self) -> Path:
+        return self.folder.with_name(f"{self.folder.name}.lock.json")
+
     def _exclusive(self) -> contextlib.AbstractContextManager[None]:
         return exclusive(
-            self.folder.with_name(f"{self.folder.name}.lock.json"),
+            self._lock_file(),
             lambda owner: CorpusError(
                 f"{owner} is preparing {self.named}",
                 hint="wait for it, or choose another --out",

@@ -62,7 +62,8 @@ def parser() -> argparse.ArgumentParser:
         "--budget",
         type=float,
         metavar="MINUTES",
-        help="stop after this time, with everything saved; the same command continues",
+        help="end training after this time; what is trained by then is translated and scored, and "
+        "the same command continues",
     )
     options.add_argument(
         "--setting",

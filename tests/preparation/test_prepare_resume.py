@@ -6,6 +6,7 @@ import contextlib
 import errno
 import itertools
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -166,16 +167,32 @@ def test_interrupted_while_folders_change_places_the_corpus_is_not_lost(
     assert {path.name for path in tmp_path.iterdir()} == {"out", "whole"}
 
 
+@pytest.mark.parametrize("removed", ["nothing", "the key", "all but the lock"])
 def test_what_was_left_by_a_preparation_killed_at_its_very_end_is_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removed: str
 ) -> None:
-    folder = tmp_path / "out"
+    folder, left = tmp_path / "out", tmp_path / ".out.work"
     with monkeypatch.context() as patch:
         patch.setattr(work_folder.WorkFolder, "_remove", lambda _: None)
         prepare(make_corpus(), folder, options=SMALL, workers=1)
-    assert (tmp_path / ".out.work").is_dir()
+    if removed == "the key":
+        (left / "key").unlink()
+    elif removed == "all but the lock":
+        shutil.rmtree(left)
+        (tmp_path / ".out.work.lock").touch()
+    else:
+        assert (left / "key").is_file()
     prepare(make_corpus(), folder, options=SMALL, workers=1)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_work_that_another_preparation_can_continue_stays(tmp_path: Path) -> None:
+    folder, left = tmp_path / "out", tmp_path / ".out.work"
+    prepare(make_corpus(), folder, options=SMALL, workers=1)
+    left.mkdir()
+    (left / "key").write_text("another")
+    prepare(make_corpus(), folder, options=SMALL, workers=1)
+    assert (left / "key").read_text() == "another"
 
 
 @pytest.mark.parametrize("is_forced", [False, True])
