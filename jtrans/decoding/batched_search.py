@@ -16,7 +16,7 @@ from jtrans.decoding.prepared.base import Searchable, backend_for
 from jtrans.decoding.search.beam import beam_search
 from jtrans.decoding.search.phrases import SearchConstraints
 from jtrans.decoding.search.sampling import draw
-from jtrans.decoding.search.trace import Hypothesis
+from jtrans.decoding.search.trace import Hypothesis, NoTokenLeftError
 from jtrans.progress import Progress, Silent
 
 
@@ -66,10 +66,14 @@ def translate_ids(
         if others:
             with torch.no_grad():
                 memories = [model.encode(*ids) for model, ids in zip(models, inputs, strict=True)]
-        if sampling:
-            return draw(models, *inputs[0], options, sampling, own, memories, never)
-        return beam_search(models, *inputs[0], options, own, memories)
+        try:
+            if sampling:
+                return draw(models, *inputs[0], options, sampling, own, memories, never)
+            return beam_search(models, *inputs[0], options, own, memories)
+        except NoTokenLeftError as error:
+            raise error.of_sentence(numbers[batch[error.sentence]]) from None
 
+    numbers = lines or range(1, len(lengths) + 1)
     lanes = lane_count(device)
     if is_joint:  # small batches are as fast, and the large ones of all lanes need much memory
         batch_tokens = max(1, batch_tokens // lanes)
@@ -78,7 +82,7 @@ def translate_ids(
         in_halves,
         work=search,
         lengths=lengths,
-        lines=lines or range(1, len(lengths) + 1),
+        lines=numbers,
         device=device,
         progress=progress,
         hint="a smaller --beam, a lower --max-length, or one sentence per line",

@@ -152,7 +152,9 @@ class SearchOptions:
         if groups < 1 or self.beam % groups:
             raise option_error(
                 f"a beam of {self.beam} cannot be divided into {groups} groups of the same size",
-                f"--beam {max(groups, 1) * 2} gives each two hypotheses",
+                f"--beam {groups * 2} gives each two hypotheses"
+                if 1 <= groups * 2 <= WIDEST_BEAM
+                else f"--beam 8 --diverse-groups 4, for example; {WIDEST_BEAM} is the widest beam",
             )
         if not 0.0 <= self.diversity <= 100.0:
             raise option_error(

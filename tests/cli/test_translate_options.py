@@ -159,6 +159,7 @@ def test_prefixes_that_do_not_fit_are_refused(
     result = jtrans("translate", run, "--prefix", prefixes, stdin=SOURCE.encode())
     assert result.code == 2
     assert "has 2 lines, but the input has more" in result.err
+    assert len(result.out.splitlines()) == 2  # the lines before are translated
     prefixes.write_text("a " * 90 + "\n\n\n\n", encoding="utf-8")
     result = jtrans("translate", run, "-i", source, "--prefix", prefixes)
     assert result.code == 2
@@ -527,6 +528,7 @@ def test_a_check_needs_another_precision(jtrans: Jtrans, make_run: MakeRun, prec
         (["--prefix", "new.lock.json", "-o", "new"], "--prefix and --output name the same file"),
         (["-o", "new", "--alignments-file", "new.part.json"], "name the same file: new.part.json"),
         (["-o", "new.part", "--alignments-file", "new"], "name the same file: new.part"),
+        (["--alignments-file", "-"], "go to a file, not to standard output"),
     ],
 )
 def test_no_file_that_is_read_or_written_is_written_over(

@@ -122,6 +122,8 @@ def test_phrases_are_segmented_like_targets_and_those_within_others_left_out(
     [
         (Constraints(required=["the house"], forbidden=["house"]), "'the house' contains"),
         (Constraints(prefix="a dog", forbidden=["dog"]), "the prefix contains"),
+        (Constraints(prefix="a cat", forbidden=["cat"]), "the prefix contains"),
+        (Constraints(prefix_tokens=["a", "<unk>"], forbidden=["<unk>"]), "the prefix contains"),
         (Constraints(required=[" "]), "' ' has no words"),
         (Constraints(forbidden=[""]), "'' has no words"),
         (Constraints(required=["the cat"]), "parts that the target vocabulary lacks"),
@@ -298,6 +300,37 @@ def test_a_phrase_is_forbidden_in_all_tokens_that_spell_it() -> None:
     assert len(many) == len({*map(tuple, many)}) == MOST_SPELLINGS
 
 
+def test_a_forbidden_phrase_is_no_word_that_ends_before_its_end(make_run: MakeRun) -> None:
+    """`a@@ </s>` is written as `a`."""
+    vocabulary = Vocabulary.build(dict.fromkeys(["a@@", "b@@", "a", "b"], 1))
+    side = TextSide("en", "whitespace", False, "#version: 0.2\na b</w>\n", vocabulary)
+    run = Run.open(make_run(pipeline=TextPipeline(side, side)))
+    choices = replace(ON_CPU, search={"beam": 16, "nbest": 16, "max_length": "4"})
+    forbidden = [Constraints(forbidden=["a", "ab", "<unk>"])]
+    for sampling in (None, SamplingOptions()):
+        extras = TranslationExtras(sampling=sampling)
+        translator = Translator.load([run], replace(choices, extras=extras))
+        free = {each.text for each in translator.translate_nbest(["b a b"])[0]}
+        assert free & {"a", "ab"} or any("<unk>" in text for text in free)
+        nbest = translator.translate_nbest(["b a b"], constraints=forbidden)[0]
+        words = {word for each in nbest for word in each.words}
+        assert words and not words & {"a", "ab"}
+        assert not any("<unk>" in each.tokens for each in nbest)
+
+
+def test_an_unknown_word_is_not_replaced_by_a_forbidden_one(make_run: MakeRun) -> None:
+    extras = TranslationExtras(unk_replace=True)
+    translator = Translator.load([Run.open(make_run())], replace(ON_CPU, extras=extras))
+    lines = ["zebra"]
+    constraints = [
+        Constraints(prefix_tokens=["a", "<unk>"]),
+        Constraints(prefix_tokens=["a", "<unk>"], forbidden=["a zebra"]),
+    ]
+    free, forbidding = translations_with(translator, lines * 2, *constraints)
+    assert free[:2] == ["a", "zebra"]
+    assert forbidding[:2] == ["a", "<unk>"]
+
+
 @pytest.mark.parametrize("segmenter", ["whitespace", "moses", "character"])
 def test_every_segmenter_can_forbid_unknown_words(segmenter: str) -> None:
     side = TextSide("en", segmenter, vocabulary=Vocabulary.build({"dog": 1}))
@@ -347,6 +380,17 @@ def test_samples_avoid_phrases_and_contain_none_on_demand(make_run: MakeRun) -> 
     assert not any("dog" in each.words for each in samples)
     with pytest.raises(DecodingError, match="not by sampling"):
         translator.translate_nbest(LINES[:1], constraints=[Constraints(required=["dog"])])
+
+
+@pytest.mark.parametrize("sampling", [None, SamplingOptions()])
+def test_rules_that_leave_nothing_name_the_line(
+    make_run: MakeRun, sampling: SamplingOptions | None
+) -> None:
+    search = {"no_repeat_ngram": 1, "min_length": 60, "max_length": "90"}
+    choices = replace(ON_CPU, search=search, extras=TranslationExtras(sampling=sampling))
+    translator = Translator.load([Run.open(make_run())], choices)
+    with pytest.raises(DecodingError, match="line 12: no token may come next"):
+        translator.translate_nbest(["", LINES[0]], first_line=11)
 
 
 def test_an_impossible_demand_names_the_line(make_run: MakeRun) -> None:

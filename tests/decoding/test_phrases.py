@@ -95,6 +95,8 @@ def test_a_beam_as_wide_as_the_space_finds_what_enumeration_finds(
         for body in itertools.product(WORDS, repeat=length)
         if all(contains(body, phrase, within) for phrase in required)
         and not any(contains(body, phrase, within) for phrase in forbidden)
+        and not ([UNK] in forbidden and UNK in body)
+        and not (forbidden and body[-1] in within)
         and all(needed(body[:t], constraints) <= limit - t - 1 for t in range(length + 1))
     ]
     scores = {
@@ -169,6 +171,37 @@ def test_phrases_follow_a_prefix_that_may_hold_some(tiny_model: Any, padded: Any
         for hypothesis in hypotheses:
             assert hypothesis.tokens[: len(own.prefix)] == own.prefix
             assert all(contains(hypothesis.tokens, p, frozenset()) for p in own.required)
+
+
+def test_a_prefix_that_ends_in_a_word_which_the_limit_cuts_gives_nothing(
+    tiny_model: Any, padded: Any
+) -> None:
+    """Written without what would follow, the word may be a forbidden phrase."""
+    free, forbidding = (SearchConstraints([6, 5], (), f, frozenset([5])) for f in ([], [[4]]))
+    options = SearchOptions(beam=4, nbest=4, max_length="3")
+    some = search(tiny_model(8), padded, options, [free, forbidding], [[7, 1], [7, 1]])
+    assert [each.tokens for each in some[0]] == [[6, 5, EOS]]
+    assert some[1] == []
+
+
+@pytest.mark.parametrize(
+    ("prefix", "required", "room"),
+    [
+        ([], [[7, 8]], 3),
+        ([6, 7, 8], [[7, 8]], 4),
+        ([6, 7], [[7, 8]], 4),
+        ([6, 7], [[7, 8], [9]], 5),
+        ([5], [[7, 8]], 5),
+        ([5, 7], [[7, 8]], 5),
+        ([6, 5], [[5, 7]], 4),
+        ([5], [], 2),
+    ],
+)
+def test_what_a_prefix_has_of_the_phrases_needs_no_room(
+    prefix: list[int], required: list[list[int]], room: int
+) -> None:
+    """Token 5 ends within a word: what follows it begins none."""
+    assert SearchConstraints(prefix, required, (), frozenset([5])).room == room
 
 
 def test_constraints_that_nothing_fulfils_give_nothing(tiny_model: Any, padded: Any) -> None:

@@ -58,7 +58,12 @@ class ConstraintFile:
         self.lines: Sequence[str] = LineFile(Path(name))
         self._used = 0
         if total is not None and total != len(self.lines):
-            raise self._other_lines(f"{total:,}")
+            raise self.other_lines(f"{total:,}")
+
+    @property
+    def left(self) -> int:
+        """How many lines are not used yet."""
+        return len(self.lines) - self._used
 
     def keep(self, part: range) -> None:
         """Keep some lines, counted from 0."""
@@ -83,7 +88,7 @@ class ConstraintFile:
         """
         self._used += count
         if self._used > len(self.lines):
-            raise self._other_lines("more")
+            raise self.other_lines("more")
 
     def check_all_used(self) -> None:
         """Refuse lines without one in the input.
@@ -92,9 +97,10 @@ class ConstraintFile:
             CorpusError: there are some.
         """
         if self._used != len(self.lines):
-            raise self._other_lines(f"{self._used:,}")
+            raise self.other_lines(f"{self._used:,}")
 
-    def _other_lines(self, total: str) -> CorpusError:
+    def other_lines(self, total: str) -> CorpusError:
+        """Return the error of an input with another number of lines."""
         return CorpusError(
             f"{self.name} has {how_many(len(self.lines), 'line')}, but the input has {total}",
             where=self.option,
@@ -133,6 +139,13 @@ class ConstraintFiles:
         """Leave out the constraints of the next lines."""
         for file in self.files.values():
             file.skip(count)
+
+    def begin_of(self, lines: Sequence[str]) -> tuple[Sequence[str], CorpusError | None]:
+        """Return the next lines of the input that all files reach, and what is wrong with more."""
+        shortest = min(self.files.values(), key=lambda file: file.left, default=None)
+        if shortest is None or shortest.left >= len(lines):
+            return lines, None
+        return lines[: shortest.left], shortest.other_lines("more")
 
     def check_all_used(self) -> None:
         """Refuse lines without one in the input.

@@ -75,6 +75,8 @@ def _written(name: str) -> list[str]:
 
     Its unfinished lines and their state (`jtrans.decoding.partial_output`), and the lock.
     """
+    if name == "-":
+        return [name]
     return [name, *(f"{name}.{end}" for end in ("part", "part.json", "lock", "lock.json"))]
 
 

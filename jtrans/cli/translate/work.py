@@ -150,7 +150,9 @@ class TranslationWork:
         def pieces() -> Iterator[Piece]:
             number = self.source.first
             for lines in self.source.chunks(size):
-                items, fault = self._items(lines, number)
+                reached, too_few = self.files.begin_of(lines)
+                items, fault = self._items(reached, number)
+                fault = fault or too_few
                 if items:
                     waiting.append(items)
                     constraints = self.files.next([item.constraints for item in items], number)

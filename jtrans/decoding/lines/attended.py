@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jtrans.data.batch import Ids
-from jtrans.decoding.lines.constraints import UNKNOWN
+from jtrans.decoding.lines.constraints import UNKNOWN, EncodedConstraints
 from jtrans.decoding.lines.sentences import InputSentence
 from jtrans.decoding.lines.translation import Translation
 from jtrans.decoding.options import TranslationExtras
@@ -74,7 +74,7 @@ class AttentionReader:
             for number, weights in self.attention(source_ids, targets, lines):
                 index, rank = places[number]
                 result[index][rank] = self._read(
-                    result[index][rank], weights, pieces[index], sentences[index].constraints.words
+                    result[index][rank], weights, pieces[index], sentences[index].constraints
                 )
         if self.extras.coverage_penalty:
             for nbest in result:
@@ -86,7 +86,7 @@ class AttentionReader:
         translation: Translation,
         weights: NDArray[np.float32],
         pieces: list[str],
-        begin: Sequence[str],
+        constraints: EncodedConstraints,
     ) -> Translation:
         """Add to one translation.
 
@@ -94,7 +94,7 @@ class AttentionReader:
             translation: of one sentence.
             weights: its attention to the source, [T, S].
             pieces: of the source.
-            begin: the words of its prefix.
+            constraints: those that it was translated with.
         """
         extras = self.extras
         if extras.coverage_penalty:
@@ -106,12 +106,12 @@ class AttentionReader:
         if extras.needs_alignments:
             words = (
                 word_numbers(self.pipeline.source, pieces),
-                self._target_words(translation.tokens[:-1], begin),
+                self._target_words(translation.tokens[:-1], constraints.words),
             )
             alignment = dict(read_off(weights, *words))[READINGS[0]]
             if extras.unk_replace and UNKNOWN in translation.tokens:
                 source = self.pipeline.source.merge(pieces)
-                translation = self._replace_unknown(translation, source, alignment)
+                translation = self._replace_unknown(translation, source, alignment, constraints)
             if extras.alignments:
                 translation = replace(translation, alignment=to_pharaoh(alignment))
         return translation
@@ -124,12 +124,19 @@ class AttentionReader:
         return np.concatenate([np.array(forced, dtype=np.int64), others])
 
     def _replace_unknown(
-        self, translation: Translation, source: Sequence[str], alignment: WordAlignment
+        self,
+        translation: Translation,
+        source: Sequence[str],
+        alignment: WordAlignment,
+        constraints: EncodedConstraints,
     ) -> Translation:
-        """Put the aligned source word in the place of every word with an unknown piece."""
-        aligned = {j: source[i] for i, j in alignment}
-        words = [
-            aligned.get(j, word) if UNKNOWN in word else word
-            for j, word in enumerate(translation.words)
-        ]
+        """Put the aligned source word in the place of every word with an unknown piece.
+
+        Where that would be a forbidden phrase, the unknown word stays.
+        """
+        words = [*translation.words]
+        for i, j in alignment:
+            if UNKNOWN in translation.words[j]:
+                replaced = [*words[:j], source[i], *words[j + 1 :]]
+                words = replaced if constraints.are_allowed(replaced) else words
         return replace(translation, words=words, text=self.pipeline.target.join(words))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from jtrans.decoding.options import SamplingOptions, SearchOptions
-from jtrans.decoding.search.phrases import SearchConstraints
+from jtrans.decoding.search.phrases import SearchConstraints, occurs
 from jtrans.errors import DecodingError, how_many
 from jtrans.text.bpe import MARK
 from jtrans.text.pipeline import TextSide
@@ -35,6 +35,12 @@ class EncodedConstraints(SearchConstraints):
 
     # the words of the prefix, unknown ones included; none if it is given as tokens
     words: Sequence[str] = ()
+    # the words of the forbidden phrases, also of those that the model cannot write
+    forbidden_words: Sequence[Sequence[str]] = ()
+
+    def are_allowed(self, words: Sequence[str]) -> bool:
+        """Whether some words contain no forbidden phrase."""
+        return not any(_has_words(words, phrase) for phrase in self.forbidden_words)
 
 
 NO_CONSTRAINTS = EncodedConstraints()
@@ -64,7 +70,8 @@ class ConstraintEncoder:
             text: [ids] if text.strip() == UNKNOWN else self._spellings(text, ids)
             for text, ids in self._phrases(constraints.forbidden, "forbidden", line).items()
         }
-        self._check_possible(required, forbidden, prefix, line)
+        words = [] if constraints.prefix_tokens else words
+        self._check_possible(required, forbidden, prefix, words, line)
         least = [
             ids
             for ids in required.values()
@@ -72,9 +79,9 @@ class ConstraintEncoder:
                 ids is not whole and self._contains(whole, ids) for whole in required.values()
             )
         ]
-        words = [] if constraints.prefix_tokens else words
         spellings = [ids for of_phrase in forbidden.values() for ids in of_phrase]
-        return EncodedConstraints(prefix, least, spellings, self.continued, words)
+        forbidden_words = [self.side.segment(text) for text in forbidden]
+        return EncodedConstraints(prefix, least, spellings, self.continued, words, forbidden_words)
 
     def _prefix(self, words: list[str], tokens: Sequence[str], line: int) -> list[int]:
         """Return the ids of a prefix, which is raw words or tokens of the model."""
@@ -93,9 +100,14 @@ class ConstraintEncoder:
         required: Mapping[str, list[int]],
         forbidden: Mapping[str, list[list[int]]],
         prefix: list[int],
+        prefix_words: Sequence[str],
         line: int,
     ) -> None:
-        """Check that the model can write what is required, and that nothing of it is forbidden."""
+        """Check that the model can write what is required, and that nothing of it is forbidden.
+
+        The words of the prefix are compared, too: they are written as they are, also those that
+        the model cannot write.
+        """
         for text, ids in required.items():
             if UNK in ids:
                 raise _refusal(
@@ -106,7 +118,8 @@ class ConstraintEncoder:
         wholes = {f"required phrase {text!r}": ids for text, ids in required.items()}
         for whole, tokens in {**wholes, "prefix": prefix}.items():
             for text, spellings in forbidden.items():
-                if any(self._contains(tokens, ids) for ids in spellings):
+                is_written = whole == "prefix" and _has_words(prefix_words, self.side.segment(text))
+                if is_written or any(self._contains(tokens, ids) for ids in spellings):
                     raise _refusal(
                         line,
                         f"the {whole} contains the forbidden phrase {text!r}",
@@ -197,12 +210,17 @@ class ConstraintEncoder:
             )
 
     def _contains(self, whole: Sequence[int], part: Sequence[int]) -> bool:
-        """Whether a sequence contains another one that begins a word there."""
-        return any(
-            list(whole[i : i + len(part)]) == list(part)
-            and (i == 0 or whole[i - 1] not in self.continued)
-            for i in range(len(whole))
-        )
+        """Whether a sequence contains another one that begins a word there.
+
+        Unknown pieces are found anywhere: wherever they are, the word is unknown.
+        """
+        if [*part] == [UNK]:
+            return UNK in whole
+        return occurs(part, whole, self.continued)
+
+
+def _has_words(words: Sequence[str], phrase: Sequence[str]) -> bool:
+    return any([*words[i : i + len(phrase)]] == [*phrase] for i in range(len(words)))
 
 
 def check_room(constraints: EncodedConstraints, limit: int, line: int) -> None:

@@ -15,9 +15,15 @@ from torch import Tensor
 
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.base import Searchable
-from jtrans.decoding.search.phrases import SearchConstraints, block_phrases, phrase_table
+from jtrans.decoding.search.phrases import (
+    PhraseTable,
+    SearchConstraints,
+    block_ends_within_words,
+    block_phrases,
+    phrase_table,
+)
 from jtrans.models.base import State
-from jtrans.text.vocabulary import EOS, PAD, SPARE
+from jtrans.text.vocabulary import EOS, PAD, SPARE, UNK
 
 
 def next_log_probs(models: Sequence[Searchable], states: Sequence[State], token: Tensor) -> Tensor:
@@ -67,6 +73,8 @@ class TokenRules:
         # None without any
         self.required = phrase_table([each.required for each in constraints], continued, device)
         self._forbidden = phrase_table([each.forbidden for each in constraints], continued, device)
+        forbids_unknown = [each.forbids_unknown for each in constraints]
+        self._forbids_unknown = torch.tensor(forbids_unknown, device=device)  # [B]
         self._forced = torch.tensor(rows, dtype=torch.int64, device=device)  # [B, longest]
 
     @property
@@ -98,17 +106,30 @@ class TokenRules:
             is_last: whether any sentence is at its limit.
         """
         log_probs.index_fill_(-1, self._never, -math.inf)
+        if self._forbidden is not None:  # at the limit, too
+            block_ends_within_words(log_probs, prefix, active, self._forbidden)
         required = [*self._required(log_probs, step, active, is_last=is_last)]
         if self.options.no_repeat_ngram or self.options.max_repeats:
             self._block_repetitions(log_probs, prefix, active)
         if self._forbidden is not None:
-            block_phrases(log_probs, prefix, active, self._forbidden)
+            self._block_forbidden(log_probs, step, active, prefix, self._forbidden)
         if step < self.options.min_length:
             log_probs[..., EOS] = -math.inf
         for token, log_prob, where in required:
             log_probs.masked_fill_(where, -math.inf)
             excluded = log_probs.gather(-1, token)
             log_probs.scatter_(-1, token, torch.where(where, log_prob, excluded))
+
+    def _block_forbidden(
+        self, log_probs: Tensor, step: int, active: Tensor, prefix: Tensor, table: PhraseTable
+    ) -> None:
+        """Exclude what completes a phrase, unknown pieces, and words that the limit would cut."""
+        block_phrases(log_probs, prefix, active, table)
+        no_unknown = self._forbids_unknown[active][:, None]
+        log_probs[..., UNK].masked_fill_(no_unknown, -math.inf)
+        is_cut = table.ends_within_word(torch.arange(log_probs.shape[-1], device=active.device))
+        ends_next = table.has_any(active) & (self.limit[active] <= step + 2)
+        log_probs.masked_fill_(is_cut & ends_next[:, None, None], -math.inf)
 
     def _block_repetitions(self, log_probs: Tensor, prefix: Tensor, active: Tensor) -> None:
         """Exclude repetitions, but no token that a required phrase goes on with."""

@@ -23,7 +23,7 @@ from torch import Tensor
 from jtrans.data.batch import Ids
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.search.candidates import Choice, Continuations, best_continuations
-from jtrans.text.vocabulary import EOS, PAD
+from jtrans.text.vocabulary import EOS, PAD, UNK
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,41 @@ class SearchConstraints:
         return bool(self.required or self.forbidden)
 
     @property
+    def forbids_unknown(self) -> bool:
+        """Whether unknown words are forbidden: those with an unknown piece anywhere."""
+        return any([*phrase] == [UNK] for phrase in self.forbidden)
+
+    @property
     def room(self) -> int:
-        """The most target tokens that prefix, required phrases and ``</s>`` take."""
-        is_within_word = len(self.prefix) > 0 and int(self.prefix[-1]) in self.continued
-        return len(self.prefix) + is_within_word + sum(map(len, self.required)) + 1
+        """The most target tokens that prefix, missing phrases and ``</s>`` take."""
+        prefix, continued = self.prefix, self.continued
+        missing = [phrase for phrase in self.required if not occurs(phrase, prefix, continued)]
+        begun = max(
+            (n for each in missing for n in range(1, len(each)) if self._ends_with(each[:n])),
+            default=0,
+        )
+        is_within_word = len(prefix) > 0 and int(prefix[-1]) in continued
+        ends_word_first = is_within_word and bool(missing) and not begun
+        return len(prefix) + ends_word_first + sum(map(len, missing)) - begun + 1
+
+    def _ends_with(self, part: Ids) -> bool:
+        """Whether the prefix ends with a part that begins a word."""
+        return occurs(part, self.prefix, self.continued, first=len(self.prefix) - len(part))
+
+
+def occurs(part: Ids, whole: Ids, continued: frozenset[int], first: int = 0) -> bool:
+    """Return whether a sequence contains another one that begins a word there.
+
+    Args:
+        part: the tokens to find, at least one.
+        whole: the tokens to look through.
+        continued: the tokens that end within a word.
+        first: the place from which on `part` may begin.
+    """
+    return any(
+        [*whole[i : i + len(part)]] == [*part] and (i == 0 or whole[i - 1] not in continued)
+        for i in range(max(0, first), len(whole) - len(part) + 1)
+    )
 
 
 @dataclass(frozen=True)
@@ -116,6 +147,10 @@ class PhraseTable:
             contained = contained | is_whole.any(2)
         return Matches(contained, begun, ~within[..., -1])
 
+    def has_any(self, active: Tensor) -> Tensor:
+        """Return whether each sentence has phrases, [A]."""
+        return self.length[active].any(-1)
+
     def ends_within_word(self, tokens: Tensor) -> Tensor:
         """Return whether each token ends within a word."""
         return self._ends_within_word[tokens.clamp(max=len(self._ends_within_word) - 1)]
@@ -142,6 +177,24 @@ def phrase_table(
 ) -> PhraseTable | None:
     """Return the table of some phrases, see `PhraseTable`; None if there are none."""
     return PhraseTable(phrases, continued, device) if any(phrases) else None
+
+
+def block_ends_within_words(
+    log_probs: Tensor, prefix: Tensor, active: Tensor, table: PhraseTable
+) -> None:
+    """Exclude, in place, ``</s>`` after a token that ends within a word.
+
+    Such a word is written without its mark of continuation, and may be a phrase.
+
+    Args:
+        log_probs: of the next token, [A, h, V].
+        prefix: the tokens of each hypothesis so far, [A, h, t].
+        active: the sentences by number, [A].
+        table: the forbidden phrases; sentences without any end as they like.
+    """
+    if prefix.shape[-1]:
+        is_within = table.ends_within_word(prefix[..., -1]) & table.has_any(active)[:, None]
+        log_probs[..., EOS].masked_fill_(is_within, -math.inf)
 
 
 def block_phrases(log_probs: Tensor, prefix: Tensor, active: Tensor, table: PhraseTable) -> None:

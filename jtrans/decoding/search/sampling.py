@@ -129,7 +129,7 @@ class _Drawing:
         log_probs = next_log_probs(self.models, self.states, self.token.flatten()).view(A, n, -1)
         is_last = bool((self.rules.limit[self.active] <= self.step + 1).any())
         self.rules.apply(log_probs, self.step, self.active, self.prefix, is_last=is_last)
-        require_finite(log_probs.amax(-1)[~self.done])
+        require_finite(log_probs.amax(-1).masked_fill(self.done, 0.0), self.active)
         self.token = choose(log_probs, self._uniform(), self.sampling)
         log_prob = log_probs.gather(-1, self.token[..., None])[..., 0]
         self.drawn.append((self.active, self.token, log_prob))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from jtrans.decoding.options import SearchOptions
-from jtrans.errors import DecodingError, option_error
+from jtrans.errors import DecodingError
 from jtrans.text.vocabulary import EOS
 
 
@@ -99,7 +99,8 @@ class Trace:
     def _failure(self, sentence: int) -> DecodingError:
         """Return why a sentence has no finished hypothesis."""
         _, _, log_prob_of_token = self._live.read(self._live.steps)
-        return _not_finite() if np.isnan(log_prob_of_token[:, sentence]).any() else _excluded()
+        is_nan = np.isnan(log_prob_of_token[:, sentence]).any()
+        return _not_finite() if is_nan else NoTokenLeftError(sentence)
 
     def _follow(
         self,
@@ -126,6 +127,29 @@ class Trace:
             log_probs[on, t] = log_prob_of_token[t, sentence[on], at[on]]
             at[on] = parents[t, sentence[on], at[on]]
         return tokens, log_probs
+
+
+class NoTokenLeftError(DecodingError):
+    """Rules exclude every token that could come next in a sentence.
+
+    Args:
+        sentence: its number in the batch, counted from 0.
+    """
+
+    def __init__(self, sentence: int) -> None:
+        super().__init__(
+            "no token may come next: with so few tokens in the vocabulary, the rules against "
+            "repetitions and forbidden phrases leave nothing",
+            hint="a lower --min-length, no --no-repeat-ngram and --max-repeats, or fewer phrases",
+            kind="decoding.option",
+        )
+        self.sentence = sentence
+
+    def of_sentence(self, line: int) -> DecodingError:
+        """Return the error with the number of the sentence's line."""
+        return DecodingError.of_line(
+            line, f": {self.message}", hint=self.hint or "", kind=self.kind
+        )
 
 
 class _Written:
@@ -161,22 +185,20 @@ class _Written:
         return result
 
 
-def require_finite(log_probs: Tensor) -> None:
-    """Check the best log-probabilities of some hypotheses.
+def require_finite(log_probs: Tensor, active: Tensor) -> None:
+    """Check the best log-probabilities of the hypotheses of some sentences.
+
+    Args:
+        log_probs: 0 of hypotheses that have ended, [A, n].
+        active: the sentences by number, [A].
 
     Raises:
         DecodingError: one is nan or infinite, or rules exclude every token.
     """
-    if not bool(log_probs.isfinite().all()):
-        raise _not_finite() if bool(log_probs.isnan().any()) else _excluded()
-
-
-def _excluded() -> DecodingError:
-    return option_error(
-        "no token may come next: with so few tokens in the vocabulary, the rules against "
-        "repetitions leave nothing before the minimum length",
-        "a lower --min-length, or no --no-repeat-ngram and --max-repeats",
-    )
+    is_finite = log_probs.isfinite().all(-1)
+    if not bool(is_finite.all()):
+        is_nan = bool(log_probs.isnan().any())
+        raise _not_finite() if is_nan else NoTokenLeftError(int(active[~is_finite][0]))
 
 
 def _not_finite() -> DecodingError:
