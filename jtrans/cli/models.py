@@ -77,7 +77,8 @@ def _show(system: dict[str, Any], options: list[dict[str, Any]], *, as_json: boo
     if as_json:
         console.print_json({**system, "options": options})
         return
-    setting = f"in {system['recipe']}" if system["recipe"] else "by default"
+    is_published = system["recipe"] == f"{_CORPUS}/{system['name']}"
+    setting = f"in {system['recipe']}" if is_published else "by default"
     size = f"{_count(system['parameters'])} parameters {setting}, {_WITH}"
     rows = [
         ["description", system["summary"]],
@@ -106,13 +107,14 @@ def _describe(name: str) -> dict[str, Any]:
     from jtrans.models.zoo import SystemEntry, system_configs
 
     system = system_configs().entry(name)
-    recipes = [recipe for recipe in recipe_names() if recipe.rpartition("/")[2] == name]
+    is_ours = isinstance(system, SystemEntry)  # another may have the name of a recipe
+    recipes = [each for each in recipe_names() if is_ours and each.rpartition("/")[2] == name]
     published = f"{_CORPUS}/{name}"
     recipe = published if published in recipes else next(iter(recipes), None)
     try:
-        parameters = _parameters(name, recipe)
+        parameters = _parameters(name, recipe if recipe == published else None)
     except Exception as error:
-        if isinstance(system, SystemEntry) or isinstance(error, ConfigError):
+        if is_ours or isinstance(error, ConfigError):
             raise
         raise ConfigError(  # third-party code may fail in any way
             f"the system {name} of {system.distribution} cannot be built: "

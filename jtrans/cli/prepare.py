@@ -228,8 +228,12 @@ def prepare(
         console.talk("stopped; the same command continues")
         raise
     except CorpusError as error:
+        is_of_text = not any(
+            str(error.where).startswith(source.removeprefix("conllu:"))
+            for source in chosen.get("labels") or ()
+        )
         can_skip = name is None and not skip_bad_lines and not hold_one_language(files["train"])
-        if can_skip and error.kind in LINE_ERRORS:
+        if can_skip and is_of_text and error.kind in LINE_ERRORS:
             error.hint = f"{error.hint}; or leave such lines out: --skip-bad-lines"
         raise
     _show(prepared, as_json=as_json)

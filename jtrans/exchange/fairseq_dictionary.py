@@ -54,7 +54,7 @@ def reorder_rows(rows: Tensor) -> Tensor:
 
 
 def _entry(line: str, where: str) -> tuple[str, int]:
-    symbol, _, digits = line.removesuffix(" #fairseq:overwrite").rpartition(" ")
+    symbol, _, digits = line.rstrip().removesuffix(" #fairseq:overwrite").rpartition(" ")
     count = whole_number(digits)
     if not symbol or count is None:
         raise _fault(

@@ -72,7 +72,9 @@ def transformer_parts(
                 f"the checkpoint uses {meaning} ({name}), which jtrans does not have"
             )
     if (activation := arguments.text("activation_fn", "relu")) != "relu":
-        raise arguments.refuse(f"the checkpoint's FFNs have the activation {shown(activation)}")
+        raise arguments.refuse(
+            f"the checkpoint's FFNs have the activation {shown(activation)}; jtrans has relu"
+        )
     return arguments, dict(_renamed(arguments, plain_tensors(model, IGNORED, where)))
 
 

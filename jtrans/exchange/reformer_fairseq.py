@@ -185,7 +185,7 @@ def _match(
     unknown = sorted(tensors.keys() - set(names.values()))
     if unknown:
         raise arguments.refuse(
-            f"{len(unknown)} tensors of the checkpoint have no counterpart, such as "
+            f"tensors of the checkpoint have no counterpart, {len(unknown)} in all, such as "
             f"{unknown[0][:80]}"
         )
     for theirs in names.values():  # layers first: claimed layers that are missing must not be built

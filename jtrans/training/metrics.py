@@ -34,7 +34,8 @@ class Reading:
         if numbers.is_cuda:
             self._numbers = numbers.to("cpu", non_blocking=True)
             self._is_there = torch.cuda.Event()
-            self._is_there.record()
+            # by itself an event is recorded on the current device, which may be another
+            self._is_there.record(torch.cuda.current_stream(numbers.device))
 
     def values(self) -> list[float]:
         """Return the numbers, once they have arrived."""

@@ -139,13 +139,13 @@ class GradientAccumulator:
         """Return the losses of a micro-batch; None, without effect, if it does not fit."""
         parameters = self._parameters
         before = [parameter.grad for parameter in parameters]
-        if self.captured is not None:
-            before = self.captured.keep(before)
-        for parameter in parameters:
-            parameter.grad = None  # a failed micro-batch leaves a partial gradient
         self._statistics.keep()
         self.before(indices)
         try:
+            if self.captured is not None:
+                before = self.captured.keep(before)
+            for parameter in parameters:
+                parameter.grad = None  # a failed micro-batch leaves a partial gradient
             losses = self._forward_backward(loss, indices)
         except (RuntimeError, MemoryError) as error:
             if indices.size == 1 or not is_out_of_memory(error):

@@ -405,10 +405,13 @@ class Trainer:
 
     def _check_weights(self) -> None:
         # the loss of an update is that of the weights before it
-        finite = torch.stack([local(weight).isfinite().all() for weight in self.parameters])
-        if not finite.all():
+        stacked = torch.stack([local(weight).isfinite().all() for weight in self.parameters])
+        finite: list[bool] = stacked.tolist()
+        if self.sharding is not None:  # every rank has a part of each weight, and all must agree
+            finite = [all(parts) for parts in zip(*self.ranks.gather(finite), strict=True)]
+        if not all(finite):
             names = [name for name, _ in self.model.named_parameters()]
-            raise self._diverged(f"{names[finite.int().argmin()]} is not finite")
+            raise self._diverged(f"{names[finite.index(False)]} is not finite")
 
     def _split(self, sentences: int, size: int) -> None:
         self.state.splits += 1

@@ -23,6 +23,9 @@ def test_every_system_is_listed_with_its_size(jtrans: Jtrans) -> None:
     systems = json.loads(jtrans("models", "--json").out)["systems"]
     sizes = {system["name"]: system["parameters"] for system in systems}
     assert sizes["reformer-fast"] == 17_574_144
+    assert sizes["dlcl"] == 16_727_096  # has no published recipe here: the default
+    shown = jtrans("models", "dlcl")
+    assert "16,727,096 parameters by default" in shown.out and "demo/dlcl" in shown.err
     table = jtrans("models").out
     assert all(f"{sizes[name]:,}" in table for name in SYSTEMS)
 

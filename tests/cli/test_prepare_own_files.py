@@ -403,7 +403,8 @@ def test_tagged_sentences_are_of_one_language(
 
 def test_lines_of_conllu_are_not_offered_to_be_left_out(jtrans: Jtrans) -> None:
     Path("train.conllu").write_bytes(conllu("Hund sieht Ball").encode() + b"# text = \xff\n")
-    files = ["--train", "train.conllu", "--valid", "train.conllu"]
-    result = jtrans("prepare", *files, "--languages", "de", "--out", "p")
-    assert result.code == 2 and "train.conllu is not UTF-8" in result.err
-    assert "--skip-bad-lines" not in result.err
+    files = ["--train", "train.conllu", "--valid", "train.conllu", "--languages", "de"]
+    for command in (["prepare", *files, "--out", "p"], [*OWN, "--labels", "conllu:train.conllu"]):
+        result = jtrans(*command)
+        assert result.code == 2 and "train.conllu is not UTF-8" in result.err
+        assert "--skip-bad-lines" not in result.err

@@ -36,10 +36,12 @@ class CudaCapture:
         with torch.cuda.device(self._device):
             stream = self._stream = self._stream or torch.cuda.Stream()
             stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):
-                for _ in range(self._warm_ups):
-                    work()
-            torch.cuda.current_stream().wait_stream(stream)
+            try:
+                with torch.cuda.stream(stream):
+                    for _ in range(self._warm_ups):
+                        work()
+            finally:
+                torch.cuda.current_stream().wait_stream(stream)
             graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
             # a pool cannot be used again once all its graphs are gone
             pool = next((each.pool() for each in self._graphs), None)
