@@ -135,8 +135,13 @@ class GradientAccumulator:
             if kind in pairs.labels
         }
 
-    def run(self, loss: UpdateLoss, indices: MicroBatch) -> Tensor | None:
-        """Return the losses of a micro-batch; None, without effect, if it does not fit."""
+    def run(
+        self, loss: UpdateLoss, indices: MicroBatch, *, may_drop_graphs: bool = True
+    ) -> Tensor | None:
+        """Return the losses of a micro-batch; None, without effect, if it does not fit.
+
+        If it does not fit beside the memory of captured graphs, these are dropped first.
+        """
         parameters = self._parameters
         before = [parameter.grad for parameter in parameters]
         self._statistics.keep()
@@ -148,16 +153,19 @@ class GradientAccumulator:
                 parameter.grad = None  # a failed micro-batch leaves a partial gradient
             losses = self._forward_backward(loss, indices)
         except (RuntimeError, MemoryError) as error:
-            if indices.size == 1 or not is_out_of_memory(error):
+            may_drop_graphs = may_drop_graphs and self.captured is not None
+            if not is_out_of_memory(error) or (indices.size == 1 and not may_drop_graphs):
                 raise
             losses = None
         if losses is None:  # outside the handler, whose traceback keeps tensors alive
             for parameter, gradient in zip(parameters, before, strict=True):
                 parameter.grad = gradient
             self._statistics.restore(torch.tensor(True, device=self.model.device))
+            if self.captured is not None:
+                self.captured.make_room()
             if self.model.device.type == "cuda":
                 torch.cuda.empty_cache()
-            return None
+            return self.run(loss, indices, may_drop_graphs=False) if may_drop_graphs else None
         self.after(indices)
         both = [
             (parameter.grad, gradient)

@@ -26,7 +26,7 @@ from jtrans.training.captured.padded import PaddedBatch, Size
 from jtrans.training.divergence.random_state import RandomState
 from jtrans.training.divergence.trace import Attempt, Tracer
 from jtrans.training.micro_batches import GradientAccumulator, UpdateLoss
-from jtrans.training.objective import Objective
+from jtrans.training.objective import Objective, batch_loss
 
 LENGTHS = [(5, 3), (4, 4), (9, 7), (2, 6), (5, 5)]
 PARTS = [np.arange(3), np.arange(3, 5)]
@@ -218,6 +218,30 @@ def test_training_goes_on_if_nothing_can_be_captured(
     for _ in range(3):
         assert_close(gradients(made, pairs)[0], expected)
     assert len(caplog.messages) == 1 and "cannot be captured" in caplog.messages[0]
+
+
+@pytest.mark.parametrize("last", [PARTS[1], PARTS[1][:1]])
+def test_graphs_make_room_for_what_does_not_fit_beside_them(
+    last: np.ndarray[Any, Any], pairs: ParallelIds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = accumulator(make_model("transformer"), lambda work: work)
+    expected = accumulator(made.model).run(UpdateLoss(pairs, 25), last)
+    captured = made.captured
+    assert captured is not None
+
+    def full(model: Any, batch: Batch, *others: Any) -> tuple[Tensor, Tensor]:
+        if captured.kept and len(batch.source) < len(PARTS[0]):
+            raise torch.OutOfMemoryError("out of memory")
+        return batch_loss(model, batch, *others)
+
+    monkeypatch.setattr(micro_batches, "batch_loss", full)
+    for _ in range(2):
+        made.run(UpdateLoss(pairs, 25), PARTS[0])
+    assert captured.kept
+    losses = made.run(UpdateLoss(pairs, 25), last)
+    assert losses is not None and expected is not None
+    torch.testing.assert_close(losses, expected)
+    assert not captured.kept
 
 
 def test_what_was_forgotten_is_captured_anew(pairs: ParallelIds) -> None:

@@ -106,9 +106,16 @@ class CapturedGradients:
 
     def forget(self) -> None:
         """Drop all graphs, and begin as if no size had been needed and no capture had failed."""
+        self.make_room()
+        self.has_failed = False
+
+    def make_room(self) -> None:
+        """Drop all graphs, whose memory is needed; sizes are captured once they are needed again.
+
+        A size that does not fit beside the graphs is then computed without one.
+        """
         self.kept.clear()
         self._needed.clear()
-        self.has_failed = False
 
     def _is_wanted(self, size: Size) -> bool:
         """Return whether a size is needed a second time, and there is room for its graph."""
