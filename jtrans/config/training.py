@@ -30,7 +30,7 @@ class OptimiserConfig(NamedSection):
     # adafactor: the mean of squared gradients decays by 1 - t^-decay_power; the largest root mean
     # square of a step, in units of the rate
     decay_power: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
-    clip_step: Annotated[float, Field(gt=0.0)] | None = None
+    clip_step: Annotated[float, Field(ge=1.0)] | None = None
     momentum: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
 
 

@@ -39,6 +39,7 @@ from jtrans.training.optimisation.optimiser import make_optimiser
 from jtrans.training.optimisation.schedule import Schedule
 from jtrans.training.optimisation.step import Step
 from jtrans.training.saving.snapshot import point_to_checkpoints
+from jtrans.training.saving.surplus import best_that_is_left
 from jtrans.training.saving.writer import CheckpointWriter
 from jtrans.training.state import TrainingState
 from jtrans.training.stopping import Stopping, StopRequestError
@@ -139,6 +140,7 @@ class Trainer:
         if checkpoints:
             self._set_state(first_undamaged(checkpoints, self._load))
             self.state.window.keep_only([each.update for each in checkpoints if each.update])
+            self.state.best = best_that_is_left(checkpoints, self.state)
             point_to_checkpoints(self.run, self.state)
         if self.ranks.count > 1:
             parts = self.model, self.optimiser, self.average

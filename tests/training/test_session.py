@@ -30,6 +30,7 @@ from jtrans.training.events import Start, TrainingEvents
 from jtrans.training.session import find_existing, train
 from jtrans.training.setup import build
 from jtrans.training.setup.build import make_trainer
+from jtrans.training.validation import Validator
 
 
 @pytest.fixture(scope="module")
@@ -330,6 +331,27 @@ def test_a_damaged_newest_checkpoint_is_passed_over(
     for path, content in expected.items():
         if Path(path).suffix == ".safetensors":
             assert contents(newest)[path] == content
+
+
+def test_the_best_checkpoint_is_the_best_of_those_that_are_left(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of an earlier state was deleted when a better one came, which is damaged now."""
+    losses = iter([3.0, 5.0, 4.5, 2.0, 5.0, 5.0])
+    validate = Validator.__call__
+
+    def scripted(validator: Validator, *arguments: Any) -> dict[str, Any]:
+        return {**validate(validator, *arguments), "loss": next(losses)}
+
+    monkeypatch.setattr(Validator, "__call__", scripted)
+    values = {"validate_every": 2, "keep": {"last": 3, "best": 1}}
+    run = Run(tmp_path / "run")
+    train(make_config(max_updates=8, **values), data=corpus.folder, run=run.folder)
+    assert run.pointers()["best"] == run.checkpoint("last").name
+    (run.checkpoint("last").folder / "state.safetensors").write_bytes(b"cut off")
+    train(make_config(max_updates=10, **values), data=corpus.folder, run=run.folder)
+    assert run.checkpoint("best").update == 6
+    assert run.pointers()["best"] == "step-00000006"
 
 
 @pytest.mark.parametrize("name", FILES[:3])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jtrans.config import KeepConfig
 from jtrans.errors import CheckpointError
 from jtrans.runs import OPTIMISER, STATE, WEIGHTS, Checkpoint, Run
 from jtrans.training.checkpoint import read_state
+from jtrans.training.state import TrainingState
+from jtrans.training.stopping import METRICS, is_better
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +60,25 @@ def remove_surplus(
     for index, checkpoint in enumerate(checkpoints):
         if index not in chosen and checkpoint.update not in needed:
             run.remove_checkpoint(checkpoint)
+
+
+def best_that_is_left(checkpoints: Sequence[Checkpoint], state: TrainingState) -> Any:
+    """Return the best validation of a state, as `TrainingState.best`, whose checkpoint is there.
+
+    That of an earlier state may have been deleted when a better one came, which is now damaged.
+    """
+    best = state.best
+    if best is None or any(each.update == best["update"] for each in checkpoints):
+        return best
+    metric, left = best["metric"], None
+    for checkpoint in sorted(checkpoints, key=lambda each: each.update or 0):
+        with contextlib.suppress(CheckpointError):
+            other = read_state(checkpoint)
+            if other.is_validated and other.update <= state.update:
+                value = other.validation[METRICS[metric]]
+                if is_better(metric, value, left["value"] if left else None):
+                    left = {"metric": metric, "value": value, "update": other.update}
+    return left
 
 
 def choose_checkpoints_to_keep(saved: Sequence[Saved], keep: KeepConfig) -> set[int]:
