@@ -153,7 +153,7 @@ class GradientAccumulator:
                 parameter.grad = None  # a failed micro-batch leaves a partial gradient
             losses = self._forward_backward(loss, indices)
         except (RuntimeError, MemoryError) as error:
-            may_drop_graphs = may_drop_graphs and self.captured is not None
+            may_drop_graphs &= self.captured is not None and bool(self.captured.kept)
             if not is_out_of_memory(error) or (indices.size == 1 and not may_drop_graphs):
                 raise
             losses = None
