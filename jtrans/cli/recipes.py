@@ -171,7 +171,11 @@ def _copy(name: str, destination: Path) -> Path:
         raise ConfigError(
             f"{destination} does not end in .toml",
             where="--copy",
-            hint=f"jtrans recipes {name} --copy {shlex.quote(f'{destination}.toml')}",
+            hint=(
+                f"jtrans recipes {name} prints it"
+                if str(destination) == "-"
+                else f"jtrans recipes {name} --copy {shlex.quote(f'{destination}.toml')}"
+            ),
             kind="config.copy",
         )
     if destination.exists():

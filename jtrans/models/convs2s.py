@@ -282,6 +282,7 @@ class ConvS2S(TranslationModel):
         else:
             self.output = nn.Linear(E, target_vocabulary)
             self.output.weight = self.target_embedding.tokens.weight
+            nn.init.zeros_(self.output.bias)
         self.residuals = [[sizes.residual for sizes in stack] for stack in (encoder, decoder)]
 
     @property

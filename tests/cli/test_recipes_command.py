@@ -93,6 +93,8 @@ def test_a_copy_that_train_would_not_read_is_refused(jtrans: Jtrans, tmp_path: P
     assert result.code == 2
     assert result.err.rstrip().endswith("my.toml")
     assert list(tmp_path.iterdir()) == []
+    piped = jtrans("recipes", "demo/transformer", "--copy", "-")
+    assert piped.code == 2 and "jtrans recipes demo/transformer prints it" in piped.err
 
 
 def test_copying_without_a_name_is_refused(jtrans: Jtrans, tmp_path: Path) -> None:

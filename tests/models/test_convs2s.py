@@ -367,6 +367,11 @@ def test_initial_values_keep_the_variance() -> None:
     for tensor, std in stds.items():
         assert tensor.std().item() == pytest.approx(std, rel=0.03)
     assert not model.source_embedding.tokens.weight[0].any()
+
+
+@pytest.mark.parametrize("tie", ["none", "decoder"])
+def test_biases_start_at_zero(tie: str, build: Build) -> None:
+    model = build("convs2s", tie=tie)
     biases = [value for name, value in model.named_parameters() if name.endswith("bias")]
     assert biases and not any(bias.any() for bias in biases)
 
