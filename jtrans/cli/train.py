@@ -131,7 +131,7 @@ def train(
     is_first = place is None or place.rank == 0
     if is_first:
         _note_unused(set_ or (), config)
-    results = []
+    results, folders = [], list(trainings)
     for folder, seeded in trainings.items():
         result, exit_code = train_with_table(
             seeded,
@@ -145,8 +145,10 @@ def train(
             shard_model=shard_model,
         )
         results.append(result)
+        if folder == folders[-1] and result.reason != "stopped":
+            exit_code = None  # nothing is left to stop
         if is_first:
-            _close(result, folder, list(trainings))
+            _close(result, folder, folders, is_signalled=exit_code is not None)
         if exit_code is not None:
             break
     if as_json and is_first:
@@ -206,13 +208,14 @@ def _suggest_continuing(stopped: Path, trainings: Sequence[Path]) -> None:
     console.talk(f"then: {shlex.join([*rest, '--seeds', others, '--restart'])}")
 
 
-def _close(result: Result, folder: Path, trainings: Sequence[Path]) -> None:
+def _close(result: Result, folder: Path, trainings: Sequence[Path], *, is_signalled: bool) -> None:
     """Report how training ended, and suggest the next command.
 
     Args:
         result: of the run of one seed.
         folder: of this run.
         trainings: the folders of all seeds, in order.
+        is_signalled: whether a signal asked to stop; training may have ended all the same.
     """
     from jtrans.cli.train_table import duration
     from jtrans.models.zoo import system_configs
@@ -252,7 +255,10 @@ def _close(result: Result, folder: Path, trainings: Sequence[Path]) -> None:
         console.talk(returns_text(result.returns))
     if result.window:
         console.talk(window_text(result.window))
-    if folder == trainings[-1]:
+    if is_signalled:
+        console.talk(f"stopped before {trainings[trainings.index(folder) + 1]}")
+        _suggest_continuing(folder, trainings)
+    elif folder == trainings[-1]:
         console.next_step(shlex.join(["jtrans", _use(trainings), *map(str, trainings)]))
 
 

@@ -191,7 +191,8 @@ def train_with_table(recipe: str | Config, **chosen: Any) -> tuple[Result, int |
     """Train as `jtrans.api.train` does, with the table.
 
     Returns:
-        How training ended, and the exit code if a signal stopped it.
+        How training ended, and the exit code if it was stopped or a signal came too late to stop
+        it: then nothing else should be begun.
     """
     from jtrans.training.distributed.place import launcher_process, place_of_process, say_started
 
@@ -212,9 +213,9 @@ def train_with_table(recipe: str | Config, **chosen: Any) -> tuple[Result, int |
         except NotMetError as error:
             console.talk(error.message)
             raise typer.Exit(signals.exit_code or 128 + signal.SIGTERM) from error
-    # another machine's process may be the one that received the signal
-    stopped = signals.exit_code or 128 + signal.SIGTERM
-    return result, stopped if result.reason == "stopped" else None
+    if result.reason == "stopped":  # another machine's process may have received the signal
+        return result, signals.exit_code or 128 + signal.SIGTERM
+    return result, signals.exit_code
 
 
 def _size(count: int) -> str:

@@ -264,6 +264,8 @@ def train_model(
     plan.check_runs(name, config)
     results: dict[int, Result] = {}
     for seed in plan.seeds:
+        if should_stop():  # what is finished does not ask
+            return None
         folder = plan.run_folder(name, config, seed)
         with one_of_several(folder):
             result = train(

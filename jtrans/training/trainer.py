@@ -139,7 +139,9 @@ class Trainer:
         checkpoints = self.run.checkpoints()[::-1] if self.ranks.is_first else []
         if checkpoints:
             self._set_state(first_undamaged(checkpoints, self._load))
-            self.state.window.keep_only([each.update for each in checkpoints if each.update])
+            updates = [each.update for each in checkpoints if each.update]
+            self.writer.damaged = {each for each in updates if each > self.state.update}
+            self.state.window.keep_only(updates)
             self.state.best = best_that_is_left(checkpoints, self.state)
             point_to_checkpoints(self.run, self.state)
         if self.ranks.count > 1:

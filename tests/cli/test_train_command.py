@@ -533,6 +533,27 @@ def test_seeds_without_commas_are_hinted_at(jtrans: Jtrans) -> None:
     assert "hint: separate seeds by commas: --seeds 1,2,3" in result.err
 
 
+def test_a_signal_that_comes_too_late_for_a_seed_stops_before_the_next(
+    workplace: Path, jtrans: Jtrans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jtrans.api import train
+
+    def signalled(*arguments: Any, **options: Any) -> Any:
+        result = train(*arguments, **options)
+        signal.raise_signal(signal.SIGTERM)
+        return result
+
+    monkeypatch.setattr("jtrans.api.train", signalled)
+    command = ("train", "tiny.toml", "--data", "data", "--run", "runs/many", "--seeds", "1,2")
+    command += ("--set", "training.max_updates=2")
+    for _ in range(2):  # trained, and with nothing to do
+        done = jtrans(*command)
+        assert done.code == 143
+        assert "stopped before runs/many/seed-2" in done.err and done.err.count("Next:") == 1
+        assert not Path("runs/many/seed-2").exists()
+    assert jtrans(*command, "--seeds", "1").code == 0  # the last
+
+
 def test_several_seeds_are_several_runs_that_are_scored_as_one_system(
     workplace: Path, jtrans: Jtrans
 ) -> None:

@@ -1,6 +1,6 @@
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -298,6 +298,16 @@ def damage_file(path: Path, damage: str) -> None:
         path.write_bytes(DAMAGES[damage](path.read_bytes()))
 
 
+def script_losses(monkeypatch: pytest.MonkeyPatch, values: Iterable[float]) -> None:
+    """Let validations give these losses, one after the other."""
+    losses, validate = iter(values), Validator.__call__
+
+    def scripted(validator: Validator, *arguments: Any) -> dict[str, Any]:
+        return {**validate(validator, *arguments), "loss": next(losses)}
+
+    monkeypatch.setattr(Validator, "__call__", scripted)
+
+
 @pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("name", "damage", "is_sealed"),
@@ -337,13 +347,7 @@ def test_the_best_checkpoint_is_the_best_of_those_that_are_left(
     corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That of an earlier state was deleted when a better one came, which is damaged now."""
-    losses = iter([3.0, 5.0, 4.5, 2.0, 5.0, 5.0])
-    validate = Validator.__call__
-
-    def scripted(validator: Validator, *arguments: Any) -> dict[str, Any]:
-        return {**validate(validator, *arguments), "loss": next(losses)}
-
-    monkeypatch.setattr(Validator, "__call__", scripted)
+    script_losses(monkeypatch, [3.0, 5.0, 4.5, 2.0, 5.0, 5.0])
     values = {"validate_every": 2, "keep": {"last": 3, "best": 1}}
     run = Run(tmp_path / "run")
     train(make_config(max_updates=8, **values), data=corpus.folder, run=run.folder)
@@ -352,6 +356,22 @@ def test_the_best_checkpoint_is_the_best_of_those_that_are_left(
     train(make_config(max_updates=10, **values), data=corpus.folder, run=run.folder)
     assert run.checkpoint("best").update == 6
     assert run.pointers()["best"] == "step-00000006"
+
+
+def test_a_damaged_checkpoint_does_not_take_the_place_of_the_best(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script_losses(monkeypatch, [5.0, 4.5, 2.0, 6.0, 7.0, 8.0])
+    values = {"keep": {"last": 2, "best": 1}}
+    run = Run(tmp_path / "run")
+    config = make_config(max_updates=6, validate_every=2, **values)
+    train(config, data=corpus.folder, run=run.folder)
+    (run.checkpoint("last").folder / "state.safetensors").write_bytes(b"cut off")
+    for most in (10, 15):  # the second time it is not newer than where training resumes
+        config = make_config(max_updates=most, validate_every=5, **values)
+        train(config, data=corpus.folder, run=run.folder)
+        assert run.checkpoint("best").name == run.pointers()["best"] == "step-00000004"
+    assert {5, 6, 10} & {each.update for each in run.checkpoints()} == {6, 10}
 
 
 @pytest.mark.parametrize("name", FILES[:3])

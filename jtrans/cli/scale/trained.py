@@ -165,7 +165,7 @@ def _train(plan: ScalingPlan, name: str, config: Config, device: str | None) -> 
             events=lambda: tables.enter_context(contextlib.closing(TrainTable())),
             should_stop=signals.are_set,
         )
-    if runs is None:
+    if runs is None or signals.are_set():
         console.talk(f"stopped; everything is saved in {plan.out}")
         console.next_step(shlex.join(["jtrans", *sys.argv[1:]]))
         raise typer.Exit(signals.exit_code or 0)

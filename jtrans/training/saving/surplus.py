@@ -34,18 +34,20 @@ def remove_surplus(
     metric: str,
     higher_is_better: bool,
     needed: Collection[int],
+    damaged: Collection[int] = (),
 ) -> None:
     """Delete the checkpoints up to `update`, the newest, that `keep` does not cover.
 
     They are ranked by the validation's `metric`; those of the `needed` updates stay. Checkpoints
-    that cannot be read are left alone, and so are those after `update`: training was resumed from
-    an earlier one because they are damaged.
+    that cannot be read are left alone, and so are those of the `damaged` updates and those after
+    `update`: training was resumed from an earlier one because they are damaged.
     """
     checkpoints: list[Checkpoint] = []
     saved: list[Saved] = []
     for checkpoint in run.checkpoints():
         is_whole = all((checkpoint.folder / name).is_file() for name in (WEIGHTS, OPTIMISER, STATE))
-        if not is_whole or (checkpoint.update or 0) > update:
+        number = checkpoint.update or 0
+        if not is_whole or number > update or number in damaged:
             continue
         try:
             state = read_state(checkpoint)

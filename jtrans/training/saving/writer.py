@@ -35,6 +35,7 @@ class CheckpointWriter:
     def __init__(self, run: Run, training: TrainingConfig) -> None:
         self.run = run
         self.training = training
+        self.damaged: set[int] = set()  # the updates of checkpoints that resuming passed over
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 
@@ -107,14 +108,16 @@ class CheckpointWriter:
         if not self.run.folder.is_dir():  # creating it anew would not make a run of it
             raise vanished(self.run.folder)
         snapshot.write(self.run)
-        metric = self.training.best_metric
+        metric, state = self.training.best_metric, snapshot.state
+        self.damaged.discard(state.update)  # written anew
         remove_surplus(
             self.run,
             self.training.keep,
-            snapshot.state.update,
+            state.update,
             metric=METRICS[metric],
             higher_is_better=metric != "valid-loss",
-            needed=snapshot.state.window.needed,
+            needed={*state.window.needed, *([state.best["update"]] if state.best else [])},
+            damaged=self.damaged,
         )
 
 
