@@ -120,6 +120,33 @@ def test_a_file_that_extends_itself_is_refused(write: Any) -> None:
     assert error.message == "own.toml extends itself"
 
 
+@pytest.mark.parametrize("recipe", ["demo/transformer", "demo/convs2s"])
+@pytest.mark.parametrize("name", ["adam", "nesterov", "adafactor"])
+def test_another_optimiser_drops_the_settings_of_the_recipes(
+    recipe: str, name: str, write: Any
+) -> None:
+    override = f"training.optimiser.name={name}"
+    before = load_config(recipe, system_configs()).training.optimiser
+    ours = load_config(recipe, system_configs(), overrides=[override]).training.optimiser
+    assert (ours.name, ours.momentum) == (name, 0.99 if name == "nesterov" else None)
+    assert ours.betas == (before.betas if name == "adam" else None)
+    path = write(f'extends = "{recipe}"\n[training]\noptimiser = {{ name = "{name}" }}\n')
+    assert load_config(path, system_configs()).training.optimiser == ours
+    with pytest.raises(ConfigError, match="clip_step is a setting of adafactor"):
+        chosen = ["training.optimiser.clip_step=2", "training.optimiser.name=nesterov"]
+        load_config(recipe, system_configs(), overrides=chosen)
+
+
+def test_another_schedule_keeps_what_it_has_too() -> None:
+    rnmt = ["training.schedule.name=rnmt", "training.schedule.replicas=4"]
+    config = load_config("demo/transformer", system_configs(), overrides=rnmt)
+    both = [*rnmt, "training.schedule.name=cosine"]
+    with pytest.raises(ConfigError, match="replicas is a setting of rnmt"):
+        load_config("demo/transformer", system_configs(), overrides=both)
+    warmup = load_config("demo/transformer", system_configs()).training.schedule.warmup
+    assert config.training.schedule.warmup == warmup
+
+
 def test_a_misspelt_section_is_named_even_if_it_holds_the_system(write: Any) -> None:
     error = error_of(write('\n[modle]\nsystem = "transformer"\n'))
     assert error.message == "unknown key modle" and str(error.where).endswith("line 2")

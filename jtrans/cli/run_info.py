@@ -31,7 +31,7 @@ def run_values(run: Run) -> dict[str, Any]:
     """Return all facts about a run, as the object of --json."""
     from jtrans.models.zoo import system_configs
 
-    config, info, events = run.config(system_configs()), run.info, _without_lost(run.events())
+    config, info, events = run.config(system_configs()), run.info, run.lasting_events()
     starts = [event for event in events if event.get("event") == "start"]
     end = events[-1] if events and _is_end(events[-1]) else {}
     pointers = run.pointers()
@@ -221,19 +221,6 @@ def _origin(imported: Any) -> str | None:
     if not isinstance(imported, dict):
         return None
     return f"{imported.get('from')}, {imported.get('file')}"
-
-
-def _without_lost(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the events without the curves of updates that training went back from."""
-    kept: list[dict[str, Any]] = []
-    for event in events:
-        if event.get("event") == "return":
-            back = _number(event, "update")
-            is_curve = [each.get("event") in ("train", "validation") for each in kept]
-            both = zip(kept, is_curve, strict=True)
-            kept = [each for each, lost in both if not lost or _number(each, "update") <= back]
-        kept.append(event)
-    return kept
 
 
 def _is_alive(run: Run) -> bool:

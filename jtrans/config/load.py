@@ -19,12 +19,15 @@ from pydantic import ValidationError
 
 from jtrans.config.faults import Origins, explain_fault, origin_of
 from jtrans.config.schema import Config, SystemConfig
+from jtrans.config.section import NamedSection
+from jtrans.config.training import OptimiserConfig, ScheduleConfig
 from jtrans.errors import ConfigError, did_you_mean, name_hint
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 SHARED = "_shared"  # the folder of RECIPES with settings shared by several recipes
 # settings that expected scores do not depend on: they hold for a recipe with any of their values
 SAME_RECIPE = {"training.seed", "training.precision", "training.deterministic"}
+NAMED: dict[str, type[NamedSection]] = {"optimiser": OptimiserConfig, "schedule": ScheduleConfig}
 _log = logging.getLogger(__name__)
 # Old names of keys, so that old files and runs can still be read.
 RENAMED = {
@@ -103,7 +106,7 @@ def load_config(
     if base is not None:
         inherited, more = _read_base(path, str(base))
         inherited.pop("expect", None)  # scores of the base's own settings
-        values, files = merge_values(inherited, values), [*more, path]
+        values, files = merge_files(inherited, values), [*more, path]
     origins: dict[str, str] = {}
     parsed = [_parse_override(override) for override in overrides]
     chosen = (options or {}).items()
@@ -285,7 +288,28 @@ def _read_base(path: Path, base: str) -> tuple[dict[str, Any], list[Path]]:
             kind="config.extends",
         )
     shared_path = base_path.parent / str(shared)
-    return merge_values(_read(shared_path), values), [shared_path, base_path]
+    return merge_files(_read(shared_path), values), [shared_path, base_path]
+
+
+def merge_files(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
+    """Return `base` overridden by `top`, a file that extends it."""
+    merged = merge_values(base, top)
+    _drop_foreign(merged, set(_dotted_keys(top)))
+    return merged
+
+
+def _drop_foreign(values: dict[str, Any], chosen: Collection[str]) -> None:
+    """Drop settings of another optimiser or schedule than the `chosen` one, in place.
+
+    Dotted keys that are `chosen` themselves stay, to be refused.
+    """
+    training = values.get("training")
+    for name, section in NAMED.items():
+        keys = training.get(name) if isinstance(training, dict) else None
+        if f"training.{name}.name" in chosen and isinstance(keys, dict):
+            for key in section.foreign_keys(str(keys.get("name"))):
+                if f"training.{name}.{key}" not in chosen:
+                    keys.pop(key, None)
 
 
 def merge_values(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
@@ -335,7 +359,9 @@ def set_values(
     for old, new in RENAMED.items():
         if {old, new} <= keys:
             raise _named_twice(old, new, where)
-    return [_set_value(values, key, value) for key, value in settings]
+    names = [_set_value(values, key, value) for key, value in settings]
+    _drop_foreign(values, names)
+    return names
 
 
 def _entries(key: str, value: Any) -> list[tuple[str, Any]]:

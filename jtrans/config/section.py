@@ -73,12 +73,21 @@ class NamedSection(ConfigSection):
         name = values.get("name", cls.model_fields["name"].default)
         return {**cls.OWN.get(str(name), {}), **_without_none(cls, values)}
 
+    @classmethod
+    def foreign_keys(cls, name: str) -> list[str]:
+        """Return the keys that a section of this name refuses."""
+        own = cls.OWN.get(name, {})
+        return [
+            key
+            for key, field in cls.model_fields.items()
+            if field.default is None and key not in own
+        ]
+
     @model_validator(mode="after")
     def _check_keys(self) -> Self:
-        for key, field in type(self).model_fields.items():
-            names = [name for name, keys in self.OWN.items() if key in keys]
-            is_foreign = field.default is None and self.name not in names
-            if is_foreign and getattr(self, key) is not None:
+        for key in self.foreign_keys(self.name):
+            if getattr(self, key) is not None:
+                names = [name for name, keys in self.OWN.items() if key in keys]
                 section = type(self).__name__.removesuffix("Config").lower()
                 raise SettingError(
                     f"{key} is a setting of {' and '.join(names)}, not of {self.name}",

@@ -18,10 +18,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from jtrans.evaluation.bootstrap import SEED, half_width, p_value
+from jtrans.evaluation.bootstrap import half_width, p_value
 
-QUANTILES = 400  # of Student's t, each added to every deviation; an even number
-FINENESS = 125  # random numbers for each quantile
+QUANTILES = 400  # of Student's t, each added to every deviation, for intervals
+ANGLES = 8001  # at which Student's t is integrated
 PERCENTILES = (2.5, 97.5)
 # Student's t at 97.5 % by degrees of freedom; the last is used beyond, where it is a bit too large
 T_QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
@@ -68,7 +68,11 @@ class SeedSample:
     def _with_seeds(self) -> NDArray[np.float64]:
         """Return the deviations of the mean over sentences and seeds."""
         drawn, variance = _deviations(self.drawn.mean(axis=0)), _seed_variance(self)
-        return _with_seeds(drawn, [(1 / self.runs, variance)] if variance else [])
+        noise = _noise(drawn, [(1 / self.runs, variance)] if variance else [])
+        if noise is None:
+            return drawn
+        # all pairs: with one quantile for each deviation, the result would depend on the order
+        return np.add.outer(noise.share * drawn, noise.scale * noise.quantiles()).ravel()
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,7 @@ class SeedTest:
     samples: int  # number of drawn test sets
     has_seeds: bool = False  # whether seeds were taken into account
     is_borrowed: bool = False  # whether a system with one run took the variance of others
+    is_same_runs: bool = False  # whether both are the same runs, used in two ways
 
 
 @dataclass(frozen=True)
@@ -91,8 +96,35 @@ class _SeedVariance:
     freedom: int
 
 
+@dataclass(frozen=True)
+class _Noise:
+    """What seeds add to the deviations over sentences: `scale` times Student's t."""
+
+    share: float  # what is left of each deviation
+    scale: float
+    freedom: float
+
+    def quantiles(self) -> NDArray[np.float64]:
+        """Return `QUANTILES` evenly spaced quantiles of t."""
+        angles, below = _student(self.freedom)
+        shares = (np.arange(QUANTILES) + 0.5) / QUANTILES
+        return math.sqrt(self.freedom) * np.tan(np.interp(shares, below, angles))
+
+    def p_value(self, deviations: NDArray[np.float64], difference: float) -> float:
+        """Return the probability of a deviation with noise that is as large as a difference."""
+        angles, below = _student(self.freedom)
+        apart = np.array([[1.0], [-1.0]]) * self.share * deviations - abs(difference)
+        t = apart / (self.scale * math.sqrt(self.freedom))
+        return float(2.0 * np.interp(np.arctan(t), angles, below).mean())
+
+
 def compare_means(
-    baseline: SeedSample, system: SeedSample, others: Sequence[SeedSample] = (), *, sentences: int
+    baseline: SeedSample,
+    system: SeedSample,
+    others: Sequence[SeedSample] = (),
+    *,
+    sentences: int,
+    is_same_runs: bool = False,
 ) -> SeedTest:
     """Test whether two systems differ, over sentences and seeds.
 
@@ -102,12 +134,17 @@ def compare_means(
         others: further systems, whose variance is borrowed if these two have one run each.
         sentences: size of the test set. p is at least ``2 / 2^sentences``, the lowest p-value of a
             test that flips the signs of the sentences' differences: very few decide nothing.
+        is_same_runs: the same runs in the same order, for example with two beams: the seeds count
+            by how the differences of the runs vary, and nothing is borrowed.
     """
     difference = system.mean - baseline.mean
     drawn = _deviations(system.drawn.mean(axis=0) - baseline.drawn.mean(axis=0))
     if not drawn.size or not np.isfinite(difference):
-        return SeedTest(difference, 1.0, drawn.size)
-    pair = (baseline, system)
+        return SeedTest(difference, 1.0, drawn.size, is_same_runs=is_same_runs)
+    pair = [baseline, system]
+    if is_same_runs:
+        pair = [SeedSample(system.values - baseline.values, system.drawn - baseline.drawn)]
+        others = ()
     weighted = [(1 / sample.runs, _seed_variance(sample)) for sample in pair]
     terms = [(weight, variance) for weight, variance in weighted if variance is not None]
     pool = _pooled([variance for _, variance in terms] or [*map(_seed_variance, others)])
@@ -115,9 +152,11 @@ def compare_means(
     if pool is not None and is_borrowed:
         # two or three runs estimate total - in_sentences too badly to lend it to another system
         terms = [(sum(weight for weight, _ in weighted), pool)]
-    parts = [drawn, _with_seeds(drawn, terms, is_borrowed=is_borrowed)]
-    p = max(2.0 ** (1 - sentences), *(p_value(part, difference) for part in parts))
-    return SeedTest(difference, p, drawn.size, bool(terms), is_borrowed)
+    p = max(2.0 ** (1 - sentences), p_value(drawn, difference))
+    noise = _noise(drawn, terms, is_borrowed=is_borrowed)
+    if noise is not None and difference:
+        p = max(p, noise.p_value(drawn, difference))
+    return SeedTest(difference, p, drawn.size, bool(terms), is_borrowed, is_same_runs)
 
 
 def t_quantile(freedom: int) -> float:
@@ -131,13 +170,13 @@ def _deviations(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
     return known - known.mean() if known.size else known
 
 
-def _with_seeds(
+def _noise(
     drawn: NDArray[np.float64],
     terms: Sequence[tuple[float, _SeedVariance]],
     *,
     is_borrowed: bool = False,
-) -> NDArray[np.float64]:
-    """Return the deviations over sentences and seeds, `QUANTILES` times `drawn` if there are seeds.
+) -> _Noise | None:
+    """Return what seeds add to the deviations; None if they add nothing.
 
     Args:
         drawn: deviations on drawn test sets, [samples].
@@ -151,11 +190,10 @@ def _with_seeds(
         inside = sum(weight * term.in_sentences for weight, term in terms)
         share = max(0.0, 1 - inside / drawn.var()) if drawn.size and drawn.var() else 1.0
     if not sum(variances):
-        return drawn
+        return None
     squares = [part**2 / term.freedom for part, (_, term) in zip(variances, terms, strict=True)]
-    noise = math.sqrt(sum(variances)) * _t_quantiles(sum(variances) ** 2 / sum(squares))
-    # all pairs: with one quantile for each deviation, p would depend on which meets which
-    return np.add.outer(math.sqrt(share) * drawn, noise).ravel()
+    freedom = sum(variances) ** 2 / sum(squares)
+    return _Noise(math.sqrt(share), math.sqrt(sum(variances)), freedom)
 
 
 def _seed_variance(sample: SeedSample) -> _SeedVariance | None:
@@ -180,9 +218,12 @@ def _pooled(variances: Sequence[_SeedVariance | None]) -> _SeedVariance | None:
 
 
 @lru_cache(maxsize=64)
-def _t_quantiles(freedom: float) -> NDArray[np.float64]:
-    """Return `QUANTILES` evenly spaced quantiles of Student's t, symmetric."""
-    generator = np.random.default_rng(SEED)
-    sizes = np.sort(np.abs(generator.standard_t(freedom, size=QUANTILES // 2 * FINENESS)))
-    sizes = sizes[FINENESS // 2 :: FINENESS]
-    return np.concatenate([-sizes[::-1], sizes])
+def _student(freedom: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return Student's t as angles and the probability below each.
+
+    With ``t = sqrt(freedom) tan(angle)`` the density is a power of the cosine.
+    """
+    angles = np.linspace(-math.pi / 2, math.pi / 2, ANGLES)
+    density = np.maximum(np.cos(angles), 0.0) ** (freedom - 1)
+    below = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
+    return angles, below / below[-1]

@@ -47,7 +47,8 @@ class PairedResult(SeedTest):
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> PairedResult:
         """Parse the output of `to_json`."""
-        return cls(**{field.name: content[field.name] for field in fields(cls)})
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in content.items() if name in known})
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -71,7 +72,8 @@ class PairedResult(SeedTest):
         text = f"paired bootstrap over {self.resampled}"
         if not self.has_seeds:
             return text
-        text = text.replace("seeds", f"{self.system_runs} + {self.baseline_runs} seeds")
+        runs = f"{self.system_runs} + {self.baseline_runs}"
+        text = text.replace("seeds", f"{self.system_runs if self.is_same_runs else runs} seeds")
         return text + (
             ", a single run taking the deviation of other runs" if self.is_borrowed else ""
         )

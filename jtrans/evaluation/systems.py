@@ -6,7 +6,7 @@ All numbers come from `evaluate`: ``jtrans score`` and the report show its resul
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -44,7 +44,7 @@ class SystemOutput:
     # a key that exactly the systems share that differ only by their random seed, or that are
     # checkpoints of such runs; None for a system on its own
     group: str | None = None
-    run: str | None = None  # of a checkpoint that is scored beside others of its run: the run
+    run: str | None = None  # of a run that is scored in several ways: a key of the run
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class SystemScores:
     name: str
     scores: Mapping[str, Score]
     multi_bleu: MultiBleu | None
-    run: str | None = None  # of a checkpoint that is scored beside others of its run: the run
+    run: str | None = None  # as in `SystemOutput`
 
     def value(self, metric: str) -> float:
         """Return the score in a metric of `TITLES`.
@@ -95,7 +95,13 @@ class SeedGroup:
     @cached_property
     def runs(self) -> list[SeedGroup]:
         """The systems by run: each alone, the checkpoints of a run together."""
-        return _grouped(self.members, [system.run for system in self.members])
+        runs = _grouped(self.members, [system.run for system in self.members])
+        return [run if run.members[1:] else replace(run, name=run.names[0]) for run in runs]
+
+    def has_same_runs(self, other: SeedGroup) -> bool:
+        """Return whether another group consists of the same runs, in the same order."""
+        runs = [[run.members[0].run for run in group.runs] for group in (self, other)]
+        return runs[0] == runs[1] and None not in runs[0]
 
     def mean(self, metric: str) -> float:
         """Return the mean of a metric over the runs."""
@@ -264,7 +270,8 @@ def _paired_result(
         group.sample(metric)
         for group in (groups[0], groups[index], *groups[1:index], *groups[index + 1 :])
     )
-    test = compare_means(baseline, system, others, sentences=sentences)
+    is_same = groups[index].has_same_runs(groups[0])
+    test = compare_means(baseline, system, others, sentences=sentences, is_same_runs=is_same)
     return PairedResult(
         **vars(test),
         baseline=groups[0].name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,6 +40,24 @@ class EventLog:
     def events(self) -> list[dict[str, Any]]:
         """Return the logged events, skipping a line truncated by a crash."""
         return [event for event in self._events_by_line() if event is not None]
+
+    def lasting_events(self) -> list[dict[str, Any]]:
+        """Return the logged events without the curves of updates that training went back from."""
+        kept: list[dict[str, Any]] = []
+        for event in self.events():
+            if event.get("event") == "return":
+                back = _update(event)
+                kept = [
+                    each
+                    for each in kept
+                    if each.get("event") not in ("train", "validation") or _update(each) <= back
+                ]
+            kept.append(event)
+        return kept
+
+    def validations(self) -> list[dict[str, Any]]:
+        """Return the logged validations of updates that training did not go back from."""
+        return [event for event in self.lasting_events() if event.get("event") == "validation"]
 
     def damaged_lines(self) -> int:
         """Return how many lines of the log cannot be read; a crash may leave one."""
@@ -77,3 +96,8 @@ def vanished(folder: Path) -> WorkError:
         "deleted or moved, the same command starts over",
         kind="run.vanished",
     )
+
+
+def _update(event: dict[str, Any]) -> float:
+    update = event.get("update")
+    return update if isinstance(update, int | float) and math.isfinite(update) else 0

@@ -300,8 +300,7 @@ def lowest_loss(run: Run) -> float:
     Raises:
         WorkError: it has not been validated, or has never had a finite loss.
     """
-    events = (event for event in run.events() if event.get("event") == "validation")
-    losses = [float(event["valid_loss"]) for event in events]
+    losses = [float(event["valid_loss"]) for event in run.validations()]
     finite = [loss for loss in losses if math.isfinite(loss)]
     if not finite:
         raise WorkError(

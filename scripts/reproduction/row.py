@@ -196,7 +196,6 @@ def run_row(
 
 def _without_scores(job: Job, row: Row, config: Config, run: Run, ended: Result) -> RowResult:
     """Return the result of a trained row before any split is scored."""
-    validations = [event for event in run.events() if event.get("event") == "validation"]
     return RowResult(
         row=row.name,
         task=job.task,
@@ -214,7 +213,7 @@ def _without_scores(job: Job, row: Row, config: Config, run: Run, ended: Result)
             "minutes": round(ended.seconds / 60, 2),
             "processor_minutes": processor_minutes(run),
             "reason": ended.reason,
-            "valid_loss": min(float(event["valid_loss"]) for event in validations),
+            "valid_loss": min(float(event["valid_loss"]) for event in run.validations()),
         },
         checkpoint=choose_checkpoint(run, row.average or job.average),
         curve=curve(run),
@@ -224,10 +223,9 @@ def _without_scores(job: Job, row: Row, config: Config, run: Run, ended: Result)
 
 def curve(run: Run) -> list[list[float]]:
     """Return update, train loss and valid loss of every validation, as results have them."""
-    validations = [event for event in run.events() if event.get("event") == "validation"]
     return [
         [event["update"], round(event["train_loss"], 4), round(event["valid_loss"], 4)]
-        for event in validations
+        for event in run.validations()
         if event["train_loss"] is not None
     ]
 
@@ -249,7 +247,7 @@ def choose_checkpoint(run: Run, average: int) -> str:
         return "best"
     from jtrans.training.weights.averaging import average_checkpoints
 
-    validated = {event["update"] for event in run.events() if event.get("event") == "validation"}
+    validated = {event["update"] for event in run.validations()}
     chosen = [each for each in run.checkpoints() if each.update in validated][-average:]
     if len(chosen) < average:
         raise CheckpointError(

@@ -109,13 +109,12 @@ def summarise(experiment: Experiment, results: Sequence[RowResult]) -> list[RowS
 
 
 def _group(row: Row, results: Sequence[RowResult], split: str) -> SeedGroup:
-    return SeedGroup(
-        row.name,
-        [
-            SystemScores(f"{row.name}-{result.seed}", {BLEU: _score(result.splits[split])}, None)
-            for result in results
-        ],
-    )
+    members = []
+    for result in results:
+        scores = {BLEU: _score(result.splits[split])}
+        run = f"{row.run_of or row.name}-{result.seed}"
+        members.append(SystemScores(f"{row.name}-{result.seed}", scores, None, run))
+    return SeedGroup(row.name, members)
 
 
 def _score(scores: SplitScores) -> Score:

@@ -425,7 +425,10 @@ def test_a_sweep_scores_every_run_with_every_search(
     expected = json.loads(jtrans(*command, *alone).out)["systems"]
     for ours, theirs in zip(swept["systems"][4:6], expected, strict=True):
         assert [ours[key] for key in ("bleu", "chrf")] == [theirs["bleu"], theirs["chrf"]]
-    assert "--split valid" not in jtrans(*command, *sweep).err
+    assert all(pair["is_same_runs"] for pair in swept["paired"])
+    assert [group["runs"] for group in swept["groups"]] == [g["systems"] for g in swept["groups"]]
+    shown = jtrans(*command, *sweep)
+    assert "over sentences and 2 seeds" in shown.out and "--split valid" not in shown.err
     on_test = jtrans("score", runs[0], "--sweep", "beam=1,2", "--device", "cpu")
     assert "a search that is chosen on test is fitted to it" in on_test.err
 
@@ -813,6 +816,35 @@ def test_a_window_is_scored_checkpoint_by_checkpoint(
     pair = jtrans("score", run, _with_window(other, 10, 20), "--checkpoint", "window").out
     assert "(paired bootstrap over sentences, 1,000 samples" in pair
     assert "one run of each system: nothing is known of other seeds" in pair
+
+
+def test_runs_that_began_with_different_systems_are_not_seeds_of_one(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    def seeded(name: str, seed: int, info: dict[str, Any], rate: float = 0.5) -> Path:
+        training = {"seed": seed, "learning_rate": rate}
+        run = _run_of(corpus, make_run, name, weights_seed=seed, config={"training": training})
+        path = run / "run.json"
+        values = {**json.loads(path.read_text(encoding="utf-8")), **info}
+        path.write_text(json.dumps(values), encoding="utf-8")
+        return run
+
+    def groups(*parents: object) -> list[Any]:
+        place = f"of-{'-and-'.join(Path(str(parent)).name for parent in parents)}"
+        runs = [
+            seeded(f"{place}/seed-{n}", n, {"from": str(parent)})
+            for n, parent in enumerate(parents)
+        ]
+        command = ("score", *runs, "--split", "valid", "--metric", "chrf", "--json")
+        return list(json.loads(jtrans(*command).out)["groups"])
+
+    parents = [seeded("first", 1, {}), seeded("second", 2, {}), seeded("other", 1, {}, 0.25)]
+    assert len(groups(parents[0], parents[0])) == len(groups(parents[0], parents[1])) == 1
+    assert groups(parents[0], parents[2]) == []
+    assert len(groups("gone", "gone")) == 1
+    assert groups("gone", "lost") == []
+    originals = [seeded(f"imported-{n}", 1, {"imported": {"format": "fairseq"}}) for n in (1, 2)]
+    assert groups(*originals) == []
 
 
 def test_windows_of_seeds_are_averaged_run_by_run(

@@ -544,8 +544,8 @@ def test_a_signal_that_comes_too_late_for_a_seed_stops_before_the_next(
         return result
 
     monkeypatch.setattr("jtrans.api.train", signalled)
-    command = ("train", "tiny.toml", "--data", "data", "--run", "runs/many", "--seeds", "1,2")
-    command += ("--set", "training.max_updates=2")
+    command = ["train", "tiny.toml", "--data", "data", "--run", "runs/many", "--seeds", "1,2"]
+    command += ["--set", "training.max_updates=2"]
     for _ in range(2):  # trained, and with nothing to do
         done = jtrans(*command)
         assert done.code == 143

@@ -75,7 +75,36 @@ def test_a_difference_within_the_spread_of_the_seeds_is_not_significant() -> Non
 def test_p_of_seeds_alone_is_that_of_welch() -> None:
     # Welch's t is 3.571 with 3.92 degrees of freedom, p = 0.0241
     test = compare_means(sample([40.0, 43.0, 41.0]), sample([45.0, 44.5, 47.0]), sentences=1000)
-    assert test.p_value == pytest.approx(0.0241, abs=0.002)
+    assert test.p_value == pytest.approx(0.0241, abs=0.0002)
+
+
+@pytest.mark.parametrize(("t", "p"), [(2.776, 0.05), (4.604, 0.01), (5.598, 0.005), (7.173, 0.002)])
+def test_low_p_values_are_those_of_t(t: float, p: float) -> None:
+    # of 3 + 3 runs with equal deviations: 4 degrees of freedom, a standard error of sqrt(2 / 3)
+    spread = np.array([-1.0, 0.0, 1.0])
+    first, other = sample(list(spread)), sample(list(spread + t * np.sqrt(2 / 3)))
+    test = compare_means(first, other, sentences=1000)
+    assert test.p_value == pytest.approx(p, rel=0.01)
+
+
+def test_the_same_runs_used_in_two_ways_are_compared_run_by_run() -> None:
+    # every run gains about as much, much less than runs differ
+    first, other = sample([30.0, 40.0, 50.0]), sample([32.0, 42.1, 51.9])
+    independent = compare_means(first, other, sentences=1000)
+    assert independent.p_value > 0.5 and not independent.is_same_runs
+    same = compare_means(first, other, [first], sentences=1000, is_same_runs=True)
+    assert same.has_seeds and same.is_same_runs and not same.is_borrowed
+    # t is 2 / (0.1 / sqrt(3)) with 2 degrees of freedom
+    assert same.p_value == pytest.approx(0.00083, abs=0.0002)
+    uneven = sample([35.0, 40.5, 48.0])
+    assert compare_means(first, uneven, sentences=1000, is_same_runs=True).p_value > 0.5
+
+
+def test_a_single_run_used_in_two_ways_borrows_nothing() -> None:
+    first, other, several = sample([40.0]), sample([41.0], seed=2), sample([30.0, 40.0, 50.0])
+    test = compare_means(first, other, [several], sentences=1000, is_same_runs=True)
+    alone = compare_means(first, other, sentences=1000)
+    assert test.p_value == alone.p_value and not test.has_seeds
 
 
 def test_a_single_run_takes_the_deviation_of_the_other_system_or_of_all_others() -> None:

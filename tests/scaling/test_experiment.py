@@ -101,6 +101,16 @@ def test_a_validation_without_a_loss_is_not_the_lowest(
     assert lowest_loss(log_of(make_run(), losses)) == lowest
 
 
+def test_updates_that_training_went_back_from_do_not_count(make_run: MakeRun) -> None:
+    run = Run(make_run())
+    for update, loss in ((30, 5.5), (60, 5.2), (80, 4.5)):
+        run.log({"event": "validation", "update": update, "valid_loss": loss})
+    run.log({"event": "return", "update": 60, "returns": 1})
+    run.log({"event": "validation", "update": 90, "valid_loss": 5.0})
+    assert [event["update"] for event in run.validations()] == [30, 60, 90]
+    assert lowest_loss(run) == 5.0
+
+
 @pytest.mark.parametrize("losses", [[], ["NaN"], ["Infinity", "NaN"]])
 def test_a_run_without_a_finite_loss_says_what_to_do(make_run: MakeRun, losses: list[str]) -> None:
     with pytest.raises(WorkError) as caught:

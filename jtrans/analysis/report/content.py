@@ -226,8 +226,8 @@ def _training_curves(study: Study) -> dict[str, list[Curve]]:
                 subject.index,
                 [
                     (float(event["update"]), float(event[key]))
-                    for event in run.events()
-                    if event.get("event") == "validation" and event.get(key) is not None
+                    for event in run.validations()
+                    if event.get(key) is not None
                 ],
             )
             for subject in study.with_model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from jtrans.analysis.study.study import Study, Subject
 from jtrans.analysis.study.words import StudyWords
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.options import DecodingChoices
-from jtrans.errors import ConfigError, CorpusError
+from jtrans.errors import ConfigError, CorpusError, JtransError
 from jtrans.evaluation.leftovers import check_hypothesis
 from jtrans.evaluation.names import distinct_names, group_names
 from jtrans.files import as_text
@@ -214,13 +214,28 @@ def seed_groups(members: Sequence[Member]) -> list[list[Member]]:
     return list(groups.values())
 
 
-def all_but_seed(run: Run) -> str:
-    """Return a key that is the same for runs that differ only by seed."""
+def all_but_seed(run: Run, _followed: Collection[str] = ()) -> str:
+    """Return a key that is the same for runs that differ only by seed.
+
+    So may the runs that they began with.
+    """
     values = run.config(system_configs()).model_dump(mode="json")
     values["training"].pop("seed")
-    began_elsewhere = run.info.get("from") is not None
-    key = [values, run.pipeline.fingerprint(), _training_text(run), began_elsewhere]
+    key = [values, run.pipeline.fingerprint(), _training_text(run), _beginning(run, _followed)]
     return json.dumps(key, sort_keys=True)
+
+
+def _beginning(run: Run, followed: Collection[str]) -> str | None:
+    """Return the key of the run whose weights a run began with, its path if that tells more."""
+    path: str | None = run.info.get("from")
+    if path is None or path in followed or not Run.exists(Path(path)):
+        return path
+    try:
+        parent = Run.open(Path(path))
+        # imported weights of one size are not seeds of one system
+        return path if parent.info.get("imported") else all_but_seed(parent, (*followed, path))
+    except JtransError:  # of an earlier version, or damaged
+        return path
 
 
 def seed_of(run: Run) -> int:

@@ -60,11 +60,12 @@ def score_searches(
     for label in labels:
         ending = f" {label}"
         of_label = [member for member in members if member.name.endswith(ending)]
-        runs = [replace(each, name=each.name.removesuffix(ending)) for each in of_label]
-        for member, name in zip(of_label, _group_of_each(runs), strict=True):
+        plain = [replace(each, name=each.name.removesuffix(ending)) for each in of_label]
+        for member, name in zip(of_label, _group_of_each(plain), strict=True):
             groups[member.name] = name + ending
     names = [groups[member.name] for member in members]
-    return _evaluate(members, names, metrics, lowercase, tokenizer)
+    runs = [str(member.run.folder) for member in members]
+    return _evaluate(members, names, metrics, lowercase, tokenizer, runs)
 
 
 def score_windows(
