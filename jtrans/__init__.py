@@ -23,8 +23,25 @@ The public Python API; heavy modules are imported on first use.
 
 from __future__ import annotations
 
-from jtrans.api import LoadedRun, load, prepare, train
+from typing import TYPE_CHECKING
+
 from jtrans.errors import JtransError
 
 __version__ = "0.1.0"
 __all__ = ["JtransError", "LoadedRun", "__version__", "load", "prepare", "train"]
+
+if TYPE_CHECKING:
+    from jtrans.api import LoadedRun, load, prepare, train
+else:
+
+    def __getattr__(name: str) -> object:
+        """Import the API on first use: until then, Ctrl-C ends a command without a traceback."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from jtrans import api
+
+        return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

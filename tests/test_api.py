@@ -7,6 +7,8 @@ import copy
 import doctest
 import pickle
 import signal
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -409,3 +411,12 @@ def test_a_named_corpus_and_files_exclude_each_other(tmp_path: Path) -> None:
         jtrans.prepare(train=pairs, valid=pairs, languages="de-en", out="mine", originals="x")
     with pytest.raises(ConfigError, match="--valid-size -1 is less than 1"):
         jtrans.prepare(train=pairs, valid_size=-1, languages="de-en", out="mine")
+
+
+def test_the_functions_are_imported_on_first_use() -> None:
+    """What is imported before `jtrans.__main__` runs cannot be interrupted without a traceback."""
+    code = "import sys, jtrans; assert not {'pydantic', 'jtrans.config'} & sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", f"{code}; jtrans.train, jtrans.LoadedRun"], check=True)
+    with pytest.raises(AttributeError, match="no attribute 'trian'"):
+        _ = jtrans.trian  # type: ignore[attr-defined]
+    assert set(jtrans.__all__) <= set(dir(jtrans))

@@ -248,7 +248,7 @@ def _options(
             raise usage_error(
                 f"--{useless[0].replace('_', '-')} has no effect: BPE has nothing to merge in "
                 "single characters",
-                "leave it out, or choose --segment unspaced, which splits no words with spaces",
+                "leave it out, or choose --segment unspaced, which keeps words between spaces",
             )
         options = options.model_copy(update={"bpe": "none"})
         if progress:

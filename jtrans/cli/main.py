@@ -181,8 +181,14 @@ class _Terminated(SystemExit):
     """Leaving by a signal that no command handles."""
 
 
-def _terminate(number: int, _frame: FrameType | None) -> NoReturn:
-    raise _Terminated(128 + number)
+class _Leaving:
+    """Leaves by a signal; C code that is running may turn the exception into another."""
+
+    code: int | None = None  # to exit with, once a signal was received
+
+    def __call__(self, number: int, _frame: FrameType | None) -> NoReturn:
+        self.code = 128 + number
+        raise _Terminated(self.code)
 
 
 def _run(arguments: list[str]) -> int:
@@ -223,10 +229,11 @@ def main(arguments: list[str] | None = None) -> None:
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(encoding="utf-8", errors=errors, newline="\n")  # type: ignore[union-attr]
     console.keep_results_apart()
+    leaving = _Leaving()
     for name in ("SIGTERM", "SIGHUP"):  # remove what is half written
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _terminate)
+            signal.signal(number, leaving)
     let_threads_wait()
     console.settings.arguments = arguments
     # these may also follow the command
@@ -256,6 +263,9 @@ def main(arguments: list[str] | None = None) -> None:
         _drop_output()  # the reader of our output has quit (head, less): not an error
         code = 0
     except Exception as error:
+        if leaving.code is not None:
+            print("terminated", file=sys.stderr)
+            raise SystemExit(leaving.code) from None
         if debug:
             import traceback
 

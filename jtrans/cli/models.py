@@ -94,7 +94,8 @@ def _show(system: dict[str, Any], options: list[dict[str, Any]], *, as_json: boo
     print()
     rows = [[f"model.{o['name']}", _shown(o["default"]), o["values"]] for o in options]
     print_table(["option", "default", "values"], rows)
-    console.next_step(f"jtrans recipes {system['recipe'] or ''}".strip())
+    if system["distribution"] == "jtrans":  # the recipes of others are files of theirs
+        console.next_step(f"jtrans recipes {system['recipe'] or ''}".strip())
 
 
 def _describe(name: str) -> dict[str, Any]:

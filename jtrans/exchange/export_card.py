@@ -28,9 +28,10 @@ exported to {program} by jtrans {version}.
 """
 
 _CTRANSLATE2 = """\
-Raw text in, raw text out, with jtrans:
+Raw text in, raw text out, with jtrans, installed from its source (PyPI's `jtrans` is another
+project):
 
-    pip install 'jtrans[ctranslate2]'
+    pip install 'SOURCE_FOLDER[ctranslate2]'
     jtrans translate THIS_FOLDER --engine ctranslate2 --input FILE
 
 With CTranslate2 alone, from tokens to tokens (it adds `</s>` to the source by itself):

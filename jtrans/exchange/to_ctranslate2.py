@@ -84,7 +84,8 @@ def check_system(run: Run) -> None:
             f"CTranslate2 cannot compute {system}: it has the layers of the plain Transformer "
             "alone (system transformer, pre-norm or post-norm)",
             where=str(run.folder),
-            hint=f"jtrans export {run.folder} --to onnx, or export a run of transformer",
+            hint=f"jtrans export {run.folder} --to onnx, unless it has recurrent layers; or "
+            "export a run of transformer",
             kind="export.system",
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from scripts.readme.markdown import BENCHMARKS, table
@@ -57,13 +58,20 @@ def quality(name: str, task: str) -> str:
     ]
     head = ["recipe", "parameters", "processor minutes", "BLEU", "beside the first", "chrF2"]
     first = summaries[0].results[0]
+    updates = {each.training["updates"] for summary in summaries for each in summary.results}
     seeds = ", ".join(f"{summary.row.name} {len(summary.results)}" for summary in summaries)
     notes = [
-        f"{first.training['updates']:,} updates each, seeds: {seeds}.",
+        f"{updates_of(updates)}, seeds: {seeds}.",
         *machines(summaries),
         f"`{first.splits['test'].signature}`",
     ]
     return f"{table(head, rows)}\n\n{' '.join(notes)}"
+
+
+def updates_of(numbers: Collection[int]) -> str:
+    """Return the updates of some trainings in words."""
+    low, high = min(numbers), max(numbers)
+    return f"{low:,} updates each" if low == high else f"{low:,} to {high:,} updates"
 
 
 def judged(name: str, task: str) -> str:

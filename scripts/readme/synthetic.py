@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from scripts.readme.experiments import updates_of
 from scripts.readme.markdown import BENCHMARKS, table
 
 RECIPE = "{task}/transformer"
@@ -74,9 +75,10 @@ def synthetic(task: str, folder: Path = BENCHMARKS / "synthetic") -> str:
         "chrF2",
     ]
     first = results[0]
-    size, updates = f"{first.parameters / 1e6:.2f} M parameters", first.training["updates"]
+    size = f"{first.parameters / 1e6:.2f} M parameters"
+    updates = updates_of({each.training["updates"] for each in results})
     notes = [
-        f"{first.recipe}, {size}, {updates:,} updates each.",
+        f"{first.recipe}, {size}, {updates}.",
         *machines(summaries),
         f"`{first.splits['test'].signature}`",
     ]

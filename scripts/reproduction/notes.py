@@ -94,17 +94,24 @@ def _other_settings(experiment: Experiment, row: Row, result: RowResult) -> list
 
 
 def _averages(summaries: Sequence[RowSummary]) -> list[str]:
-    """Return a note on rows translated with averages that the experiment does not call for."""
+    """Return notes on rows translated with averages."""
     rows_of: dict[str, list[str]] = {}
     for summary in summaries:
         name, _, count = summary.results[0].checkpoint.partition("-")
         if name == "average" and not summary.row.average:
             rows_of.setdefault(count, []).append(summary.row.name)
-    return [
+    lines = [
         f"Translated with the average of the checkpoints of the last {count} validations: "
         f"{', '.join(rows)}."
         for count, rows in rows_of.items()
     ]
+    averaged = [s.row.name for s in summaries if s.results[0].checkpoint.startswith("average-")]
+    if averaged:
+        lines.append(
+            f"The validation loss is that of the best single checkpoint, not of the average that "
+            f"is scored: {', '.join(averaged)}."
+        )
+    return lines
 
 
 def _unfinished(summaries: Sequence[RowSummary]) -> list[str]:

@@ -21,6 +21,7 @@ from scripts.reproduction.summary import (
 )
 
 WHOLE_MINUTES = 10  # fewer have a decimal
+UNLIKE = 2  # how many times the minutes of one seed are those of another on a like machine, at most
 
 
 def headings(experiment: Experiment) -> list[str]:
@@ -82,7 +83,12 @@ def mean_of(values: Sequence[float], digits: int) -> str:
 
 
 def minutes_of(values: Sequence[float]) -> str:
-    """Return the mean of minutes as text, whole minutes from ten on."""
+    """Return the mean of minutes as text, or their range if they are of unlike machines.
+
+    Whole minutes from ten on.
+    """
+    if max(values) > UNLIKE * min(values):
+        return f"{minutes_of([min(values)])} to {minutes_of([max(values)])}"
     return mean_of(values, 0 if np.round(np.mean(values), 1) >= WHOLE_MINUTES else 1)
 
 
@@ -122,8 +128,10 @@ def as_json(experiment: Experiment, summaries: Sequence[RowSummary]) -> dict[str
                 "row": summary.row.name,
                 "seeds": [result.seed for result in summary.results],
                 "parameters": summary.results[0].parameters,
+                "updates": [result.training["updates"] for result in summary.results],
                 "valid_loss": [result.training["valid_loss"] for result in summary.results],
                 "minutes": [result.training["minutes"] for result in summary.results],
+                "processor_minutes": processor_minutes(summary.results),
                 "splits": {
                     split: {
                         metric: {
@@ -135,7 +143,9 @@ def as_json(experiment: Experiment, summaries: Sequence[RowSummary]) -> dict[str
                     }
                     for split in experiment.splits
                 },
-                "published": {split: summary.published(split) for split in experiment.splits},
+                "published": {
+                    key: summary.published(key) for key in (*experiment.splits, "perplexity")
+                },
                 "paired": {
                     split: pair.to_json()
                     for split, pair in summary.verdicts.items()

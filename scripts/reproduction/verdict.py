@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from jtrans.evaluation.significance import PairedResult, p_text
 from scripts.reproduction.catalogue import Experiment, find_experiment
 from scripts.reproduction.results import RowResult
@@ -16,6 +14,7 @@ from scripts.reproduction.summary import (
     fewest_runs,
     processor_minutes,
 )
+from scripts.reproduction.table import minutes_of
 
 LENGTHS = {"equal-updates": "{} updates", "equal-time": "{} minutes"}  # of training, by setting
 
@@ -102,7 +101,7 @@ def _measured(summary: RowSummary, split: str) -> str:
     if minutes is None:
         kind, minutes = "minutes", [float(result.training["minutes"]) for result in results]
     each = "" if len(results) == 1 else " each"
-    return f"{size}, {score} BLEU over {seeds}, {np.mean(minutes):,.0f} {kind}{each}"
+    return f"{size}, {score} BLEU over {seeds}, {minutes_of(minutes)} {kind}{each}"
 
 
 def _limits(setting: str) -> list[str]:

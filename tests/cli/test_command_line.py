@@ -375,3 +375,26 @@ def test_ctrl_c_later_is_told(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (130, b"")
     assert done.stderr.decode() == "interrupted\n"
+
+
+def test_a_signal_that_other_code_turns_into_an_error_still_ends_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As pydantic does with whatever is raised while it builds a model."""
+
+    def build(_arguments: object) -> int:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except BaseException as error:
+            raise ValueError(f"cannot build it: {error}") from None
+        return 0
+
+    monkeypatch.setattr(main, "_run", build)
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        with pytest.raises(SystemExit) as left:
+            main.main(["recipes"])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert left.value.code == 143
+    assert capsys.readouterr().err == "terminated\n"

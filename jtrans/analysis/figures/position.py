@@ -62,7 +62,8 @@ def _tokens(study: Study, binning: Binning) -> Figure:
         x_label="target position (tokens)",
         y_label="accuracy",
         note=f"{TEACHER_FORCED}, given the source and the reference tokens before them. As in the "
-        "paper, tokens are BPE subwords and </s>; the later bins contain only long sentences."
+        "paper, tokens are BPE subwords and </s>; the later bins contain only long sentences. "
+        "Unknown words of the reference count as correct where the model predicts <unk>."
         + study.text.only_first,
         count_label="tokens",
     )
@@ -91,8 +92,8 @@ def _words(study: Study, binning: Binning) -> list[Figure]:
             question="Does a system get worse towards the end of a sentence, counted in words?",
             x_label="target position (words)",
             y_label="accuracy",
-            note="A word counts as correct if all its subwords are; </s> is left out."
-            + study.text.only_first,
+            note="A word counts as correct if all its subwords are, <unk> like any other; </s> is "
+            "left out." + study.text.only_first,
             count_label="words",
         ),
         binned_figure(
