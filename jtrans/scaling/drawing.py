@@ -61,7 +61,7 @@ def _gradients(axes: Axes, result: ScalingResult) -> None:
 
 
 def _curve(axes: Axes, result: ScalingResult) -> None:
-    """Draw the parameters along the direction, and the exact and the rounded solution."""
+    """Draw the parameters along the direction, and the solution and the rounded ratio."""
     scaling = result.scaling
     last = BEYOND * scaling.step_size
     steps = [last * number / POINTS for number in range(POINTS + 1)]
@@ -69,11 +69,11 @@ def _curve(axes: Axes, result: ScalingResult) -> None:
     axes.axhline(scaling.target, color=GREY, linewidth=0.8, linestyle="--")
     exact = f"exact: {scaling.exact_layers:+.2f} in layers, {scaling.exact_width:+.2f} in F/E"
     rounded = f"rounded: {scaling.more_layers:+d} in layers, {scaling.more_width:+d} in F/E"
-    marks = ((scaling.target, "o", exact), (scaling.realised, "s", rounded))
-    for place, (ratio, marker, label) in enumerate(marks):
-        style: Any = {"color": colour(place), "linestyle": "", "markersize": 6, "label": label}
-        axes.plot([scaling.step_size], [ratio], marker=marker, **style)
-    axes.legend(loc="upper left", frameon=False, fontsize=8, handletextpad=0.2)
+    mark: Any = {"color": colour(0), "linestyle": "", "marker": "o", "markersize": 6}
+    axes.plot([scaling.step_size], [scaling.target], label=exact, **mark)
+    # a line: rounded sizes are those of no step along the gradients
+    axes.axhline(scaling.realised, color=colour(1), linewidth=1.2, linestyle="-.", label=rounded)
+    axes.legend(loc="upper left", frameon=False, fontsize=8, handletextpad=0.5)
     axes.set_xlabel("step size a along the gradients")
     axes.set_ylabel("parameters of the layers / base")
     axes.set_title("Parameters along the gradients", color=INK)
