@@ -81,7 +81,7 @@ def is_defined(_: Path, dotted: str) -> bool:
         if module := next((file for file in files if file.is_file()), None):
             code = module.read_text(encoding="utf-8")
             name = parts[length] if length < len(parts) else ""
-            start = r"^(?:(?: {4})?(?:def |class )?|from .*)"
+            start = r"^(?: {4})?(?:def |class |from .*)?"
             return re.search(rf"{start}\b{name}\b", code, re.MULTILINE) is not None
     return False
 

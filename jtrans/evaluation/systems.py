@@ -6,7 +6,7 @@ All numbers come from `evaluate`: ``jtrans score`` and the report show its resul
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -44,7 +44,8 @@ class SystemOutput:
     # a key that exactly the systems share that differ only by their random seed, or that are
     # checkpoints of such runs; None for a system on its own
     group: str | None = None
-    run: str | None = None  # of a run that is scored in several ways: a key of the run
+    run: str | None = None  # of a checkpoint that is scored beside others of its run: the run
+    trained: str | None = None  # a key of the run, by which one that is used in two ways is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +56,7 @@ class SystemScores:
     scores: Mapping[str, Score]
     multi_bleu: MultiBleu | None
     run: str | None = None  # as in `SystemOutput`
+    trained: str | None = None  # as in `SystemOutput`
 
     def value(self, metric: str) -> float:
         """Return the score in a metric of `TITLES`.
@@ -95,13 +97,12 @@ class SeedGroup:
     @cached_property
     def runs(self) -> list[SeedGroup]:
         """The systems by run: each alone, the checkpoints of a run together."""
-        runs = _grouped(self.members, [system.run for system in self.members])
-        return [run if run.members[1:] else replace(run, name=run.names[0]) for run in runs]
+        return _grouped(self.members, [system.run for system in self.members])
 
     def has_same_runs(self, other: SeedGroup) -> bool:
         """Return whether another group consists of the same runs, in the same order."""
-        runs = [[run.members[0].run for run in group.runs] for group in (self, other)]
-        return runs[0] == runs[1] and None not in runs[0]
+        ours, theirs = ([each.trained for each in group.members] for group in (self, other))
+        return ours == theirs and None not in ours
 
     def mean(self, metric: str) -> float:
         """Return the mean of a metric over the runs."""
@@ -219,7 +220,7 @@ def evaluate(
         if MULTI_BLEU in metrics and output.words is not None:
             tokenised = multi_bleu(output.words, output.reference_words, lowercase=lowercase)
         by_metric = dict(zip(plain, scores, strict=True))
-        system = SystemScores(output.name, by_metric, tokenised, output.run)
+        system = SystemScores(output.name, by_metric, tokenised, output.run, output.trained)
         systems.append(system)
     groups = _grouped(systems, [output.group for output in outputs])
     compared = compare_groups(groups, plain, bootstrap.sentences)

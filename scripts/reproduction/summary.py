@@ -113,7 +113,7 @@ def _group(row: Row, results: Sequence[RowResult], split: str) -> SeedGroup:
     for result in results:
         scores = {BLEU: _score(result.splits[split])}
         run = f"{row.run_of or row.name}-{result.seed}"
-        members.append(SystemScores(f"{row.name}-{result.seed}", scores, None, run))
+        members.append(SystemScores(f"{row.name}-{result.seed}", scores, None, trained=run))
     return SeedGroup(row.name, members)
 
 

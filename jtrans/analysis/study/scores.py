@@ -64,8 +64,7 @@ def score_searches(
         for member, name in zip(of_label, _group_of_each(plain), strict=True):
             groups[member.name] = name + ending
     names = [groups[member.name] for member in members]
-    runs = [str(member.run.folder) for member in members]
-    return _evaluate(members, names, metrics, lowercase, tokenizer, runs)
+    return _evaluate(members, names, metrics, lowercase, tokenizer)
 
 
 def score_windows(
@@ -142,7 +141,8 @@ def _output(
         # multi-bleu.perl folds A to Z alone, but the pipeline of a lower-cased run all letters
         words = _lower(words)
         reference_words = [_lower(lines) for lines in reference_words]
-    return SystemOutput(member.name, member.hypotheses, words, reference_words, group)
+    run = str(member.run.folder)
+    return SystemOutput(member.name, member.hypotheses, words, reference_words, group, trained=run)
 
 
 def _lower(lines: Sequence[Sequence[str]]) -> list[list[str]]:
