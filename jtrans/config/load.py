@@ -106,7 +106,7 @@ def load_config(
     if base is not None:
         inherited, more = _read_base(path, str(base))
         inherited.pop("expect", None)  # scores of the base's own settings
-        values, files = merge_files(inherited, values), [*more, path]
+        values, files = _merge_files(inherited, values), [*more, path]
     origins: dict[str, str] = {}
     parsed = [_parse_override(override) for override in overrides]
     chosen = (options or {}).items()
@@ -288,10 +288,10 @@ def _read_base(path: Path, base: str) -> tuple[dict[str, Any], list[Path]]:
             kind="config.extends",
         )
     shared_path = base_path.parent / str(shared)
-    return merge_files(_read(shared_path), values), [shared_path, base_path]
+    return _merge_files(_read(shared_path), values), [shared_path, base_path]
 
 
-def merge_files(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
+def _merge_files(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
     """Return `base` overridden by `top`, a file that extends it."""
     merged = merge_values(base, top)
     _drop_foreign(merged, set(_dotted_keys(top)))

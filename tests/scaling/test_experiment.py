@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from plugins.random_runs import MakeRun
@@ -22,7 +23,9 @@ from jtrans.scaling.experiment import (
     find_scaling,
     lowest_loss,
     predict,
+    train_model,
 )
+from jtrans.training.events import Result, TrainingEvents
 
 LOSSES = {"base": {1: 2.0, 2: 2.2}, "deeper": {1: 1.9, 2: 2.0}, "wider": {1: 1.95, 2: 2.05}}
 
@@ -99,6 +102,27 @@ def test_a_validation_without_a_loss_is_not_the_lowest(
     make_run: MakeRun, losses: list[str], lowest: float
 ) -> None:
     assert lowest_loss(log_of(make_run(), losses)) == lowest
+
+
+def test_a_signal_that_came_too_late_for_a_run_begins_no_other(
+    make_config: MakeConfig, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    config = make_config("transformer", max_updates=1, validate_every=1)
+    plan = ScalingPlan("mine", config, corpus.folder, tmp_path / "out", 2.0, 1, (1, 2))
+    ended: list[Result] = []
+
+    class Signalled(TrainingEvents):
+        def end(self, result: Result) -> None:
+            ended.append(result)
+
+    options: dict[str, Any] = {
+        "device": "cpu",
+        "events": Signalled,
+        "should_stop": lambda: bool(ended),
+    }
+    assert train_model(plan, "base", config, **options) is None
+    assert [each.run for each in ended] == [plan.run_folder("base", config, 1)]
+    assert not Run.exists(plan.run_folder("base", config, 2))
 
 
 def test_updates_that_training_went_back_from_do_not_count(make_run: MakeRun) -> None:
