@@ -10,9 +10,10 @@ import re
 import shlex
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import typer
 
@@ -186,9 +187,23 @@ class _Leaving:
 
     code: int | None = None  # to exit with, once a signal was received
 
-    def __call__(self, number: int, _frame: FrameType | None) -> NoReturn:
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        if _torch_is_being_imported():
+            main_thread = threading.main_thread().ident
+            again = threading.Timer(0.05, signal.pthread_kill, (main_thread, number))
+            again.daemon = True
+            again.start()
+            return
         self.code = 128 + number
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
         raise _Terminated(self.code)
+
+
+def _torch_is_being_imported() -> bool:
+    """Return whether an exception may reach C++ that aborts the process."""
+    spec = getattr(sys.modules.get("torch"), "__spec__", None)
+    return bool(getattr(spec, "_initializing", False))
 
 
 def _run(arguments: list[str]) -> int:
@@ -245,7 +260,7 @@ def main(arguments: list[str] | None = None) -> None:
     is_final = True
     try:
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see `jtrans.__main__`
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, leaving)
         try:
             code = _run(arguments)
         finally:
@@ -264,7 +279,8 @@ def main(arguments: list[str] | None = None) -> None:
         code = 0
     except Exception as error:
         if leaving.code is not None:
-            print("terminated", file=sys.stderr)
+            is_interrupt = leaving.code == 128 + signal.SIGINT
+            print("interrupted" if is_interrupt else "terminated", file=sys.stderr)
             raise SystemExit(leaving.code) from None
         if debug:
             import traceback

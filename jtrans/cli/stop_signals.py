@@ -67,4 +67,4 @@ class StopSignals:
             return
         # a signal that interrupts the writing of a line cannot write another
         with contextlib.suppress(RuntimeError):
-            console.talk("stopping after this update; interrupt again to stop at once")
+            console.talk("stopping once the work so far is saved; interrupt again to stop at once")

@@ -10,6 +10,8 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -377,24 +379,46 @@ def test_ctrl_c_later_is_told(tmp_path: Path) -> None:
     assert done.stderr.decode() == "interrupted\n"
 
 
+@pytest.mark.parametrize(
+    ("number", "code", "said"), [("SIGTERM", 143, "terminated"), ("SIGINT", 130, "interrupted")]
+)
 def test_a_signal_that_other_code_turns_into_an_error_still_ends_the_command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    number: str,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """As pydantic does with whatever is raised while it builds a model."""
 
     def build(_arguments: object) -> int:
         try:
-            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.Signals[number])
         except BaseException as error:
             raise ValueError(f"cannot build it: {error}") from None
         return 0
 
     monkeypatch.setattr(main, "_run", build)
-    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    before = signal.signal(signal.Signals[number], signal.SIG_DFL)
     try:
         with pytest.raises(SystemExit) as left:
             main.main(["recipes"])
     finally:
-        signal.signal(signal.SIGTERM, before)
-    assert left.value.code == 143
-    assert capsys.readouterr().err == "terminated\n"
+        signal.signal(signal.Signals[number], before)
+    assert left.value.code == code
+    assert capsys.readouterr().err == f"{said}\n"
+
+
+def test_a_signal_waits_until_torch_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception in the middle would abort the process: the C++ of torch does not expect it."""
+    spec = types.SimpleNamespace(_initializing=True)
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(__spec__=spec))
+    before = signal.signal(signal.SIGINT, main._Leaving())
+    try:
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(0.2)  # longer than the handler waits: it waits again
+        spec._initializing = False
+        with pytest.raises(KeyboardInterrupt):
+            time.sleep(60)
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from jtrans.analysis.study.study import Study
 
 OUTPUT, FILES = "Output", "Files, without a run"
+_FILE_NAMES = (".csv", ".html", ".json", ".pdf", ".png", ".svg", ".tex")  # of analyses
 # for commands that do not translate
 TEXT_FILES = ("ref", "src", "train", "languages")
 TRANSLATING = ("hyp", "as_is", "beam", "batch_tokens", "lowercase", *TEXT_FILES)
@@ -222,7 +224,16 @@ class OutputOptions:
     as_json: bool = JSON
 
     def folder(self, study: Study) -> Path:
-        """Return the folder for the files."""
+        """Return the folder for the files.
+
+        Raises:
+            ConfigError: it is named like a file.
+        """
         if self.out is not None:
+            if self.out.suffix.lower() in _FILE_NAMES and not self.out.is_dir():
+                raise usage_error(
+                    f"--out {self.out} is named like a file, but names a folder for all files",
+                    f"--out {shlex.quote(str(self.out.with_suffix('')))}",
+                )
             return self.out
         return study.runs[0].reports_folder if study.runs else Path("reports")

@@ -35,12 +35,16 @@ def find_entry(name: str) -> Entry:
         return CATALOGUE[name]
     if name.count("-") >= 2 and (other := CATALOGUE.get(swap_name(name))) and other.both_ways:
         return _swap(other)
-    both_ways = (swap_name(entry.name) for entry in CATALOGUE.values() if entry.both_ways)
+    names = [
+        *CATALOGUE,
+        *(swap_name(entry.name) for entry in CATALOGUE.values() if entry.both_ways),
+    ]
+    begun = [other for other in names if other.startswith(f"{name}-")]
     otherwise = "jtrans corpora lists them; your own files: jtrans prepare --train PREFIX "
     otherwise += "--valid PREFIX --languages de-en --out DIR"
     raise CorpusError(
         f"no corpus called {name} in the catalogue",
-        hint=name_hint(name, [*CATALOGUE, *both_ways], otherwise),
+        hint=f"did you mean {' or '.join(begun)}?" if begun else name_hint(name, names, otherwise),
         kind="corpus.unknown",
     )
 

@@ -109,6 +109,9 @@ def test_an_unknown_name_gets_the_nearest_one() -> None:
         find_entry("gramar-de-en")
     assert caught.value.hint == "did you mean grammar-de-en?"
     with pytest.raises(CorpusError) as caught:
+        find_entry("multi30k")
+    assert caught.value.hint == "did you mean multi30k-de-en or multi30k-en-de?"
+    with pytest.raises(CorpusError) as caught:
         find_entry("xyz")
     assert "jtrans corpora lists them" in str(caught.value.hint)
 
