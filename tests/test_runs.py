@@ -365,6 +365,7 @@ def test_a_run_with_nothing_but_damaged_checkpoints_is_refused(make_run: Any) ->
     with pytest.raises(CheckpointError) as caught:
         run.checkpoint("last")
     assert caught.value.kind == "checkpoint.damaged"
+    assert "--checkpoint" not in str(caught.value.hint)  # there is no other
 
 
 @pytest.mark.parametrize(

@@ -187,17 +187,31 @@ class _Leaving:
 
     code: int | None = None  # to exit with, once a signal was received
 
+    def __init__(self) -> None:
+        self._show_other = sys.unraisablehook
+
     def __call__(self, number: int, _frame: FrameType | None) -> None:
         if _torch_is_being_imported():
-            main_thread = threading.main_thread().ident
-            again = threading.Timer(0.05, signal.pthread_kill, (main_thread, number))
-            again.daemon = True
-            again.start()
+            _send_again(number)
             return
         self.code = 128 + number
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         raise _Terminated(self.code)
+
+    def discarded(self, unraisable: sys.UnraisableHookArgs) -> None:
+        """Receive what a callback or ``__del__`` raised, which Python would only print."""
+        if isinstance(unraisable.exc_value, (KeyboardInterrupt, _Terminated)) and self.code:
+            _send_again(self.code - 128)
+        else:
+            self._show_other(unraisable)
+
+
+def _send_again(number: int) -> None:
+    """Send a signal to the main thread once what it is doing is likely to be done."""
+    again = threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, number))
+    again.daemon = True
+    again.start()
 
 
 def _torch_is_being_imported() -> bool:
@@ -245,6 +259,7 @@ def main(arguments: list[str] | None = None) -> None:
             stream.reconfigure(encoding="utf-8", errors=errors, newline="\n")  # type: ignore[union-attr]
     console.keep_results_apart()
     leaving = _Leaving()
+    sys.unraisablehook = leaving.discarded
     for name in ("SIGTERM", "SIGHUP"):  # remove what is half written
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:

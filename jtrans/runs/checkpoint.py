@@ -83,7 +83,9 @@ def first_undamaged(checkpoints: Iterable[Checkpoint], use: Callable[[Checkpoint
         for fault in faults:
             _log.warning("%s (%s): using %s", fault.message, fault.where, checkpoint.name)
         return used
-    raise faults[0]
+    fault = faults[0]
+    fault.hint = "no other checkpoint is intact: train again (jtrans train with --restart)"
+    raise fault
 
 
 def damaged(file: Path, fault: object) -> CheckpointError:

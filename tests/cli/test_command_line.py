@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import types
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -422,3 +423,19 @@ def test_a_signal_waits_until_torch_is_imported(monkeypatch: pytest.MonkeyPatch)
             time.sleep(60)
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_signal_within_a_callback_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python discards what a callback raises; importing runs one for every module."""
+    leaving = main._Leaving()
+    monkeypatch.setattr(sys, "unraisablehook", leaving.discarded)
+    before = signal.signal(signal.SIGTERM, leaving)
+    try:
+        with pytest.raises(SystemExit) as left:
+            watched: set[int] = set()
+            weakref.finalize(watched, signal.raise_signal, signal.SIGTERM)
+            del watched
+            time.sleep(60)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert left.value.code == 143

@@ -32,6 +32,7 @@ def jtrans(
     }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(console, "settings", console.Settings())
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # `main` sets its own
     monkeypatch.chdir(tmp_path)
     commands, handler = main.COMMANDS, signal.getsignal(signal.SIGTERM)
     torch = sys.modules.get("torch")
