@@ -7,10 +7,13 @@ The code is in `scripts/reproduction`, the results in docs/reproduction.md.
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
 if __name__ == "__main__":
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the command has been imported
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # also as a plain script
     from scripts.reproduction.command import main
 

@@ -509,6 +509,15 @@ def test_a_wrong_value_is_explained_in_words_of_the_file(override: str, message:
     assert caught.value.where == "from --set"
 
 
+def test_a_setting_within_something_else_than_a_section_is_refused() -> None:
+    """It would drop the section of the recipe, whose settings would be the defaults then."""
+    settings = ["training=1", "training.max_updates=2"]
+    with pytest.raises(ConfigError) as caught:
+        load_config("demo/transformer", system_configs(), overrides=settings)
+    message = "training.max_updates cannot be set: training should be a section (got 1)"
+    assert (caught.value.message, caught.value.where) == (message, "--set")
+
+
 def test_all_that_a_value_may_be_is_named() -> None:
     with pytest.raises(ConfigError, match="'all', or input should be greater than 0") as caught:
         load_config("demo/convs2s", system_configs(), overrides=["model.attention=[0]"])

@@ -10,9 +10,7 @@ import re
 import shlex
 import signal
 import sys
-import threading
 from collections.abc import Sequence
-from types import FrameType
 from typing import Any
 
 import typer
@@ -20,6 +18,7 @@ import typer
 from jtrans import __version__
 from jtrans.cli import console
 from jtrans.cli.options import CheckedCommand, CommandGroup, flag, option
+from jtrans.cli.stop_signals import Leaving, Terminated
 from jtrans.errors import EXIT_BAD_INPUT, InternalError, JtransError, WorkError, did_you_mean
 from jtrans.processors import let_threads_wait
 
@@ -178,48 +177,6 @@ def _given_value(parameter: Any, arguments: Sequence[str]) -> str | None:
     return None
 
 
-class _Terminated(SystemExit):
-    """Leaving by a signal that no command handles."""
-
-
-class _Leaving:
-    """Leaves by a signal; C code that is running may turn the exception into another."""
-
-    code: int | None = None  # to exit with, once a signal was received
-
-    def __init__(self) -> None:
-        self._show_other = sys.unraisablehook
-
-    def __call__(self, number: int, _frame: FrameType | None) -> None:
-        if _torch_is_being_imported():
-            _send_again(number)
-            return
-        self.code = 128 + number
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        raise _Terminated(self.code)
-
-    def discarded(self, unraisable: sys.UnraisableHookArgs) -> None:
-        """Receive what a callback or ``__del__`` raised, which Python would only print."""
-        if isinstance(unraisable.exc_value, (KeyboardInterrupt, _Terminated)) and self.code:
-            _send_again(self.code - 128)
-        else:
-            self._show_other(unraisable)
-
-
-def _send_again(number: int) -> None:
-    """Send a signal to the main thread once what it is doing is likely to be done."""
-    again = threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, number))
-    again.daemon = True
-    again.start()
-
-
-def _torch_is_being_imported() -> bool:
-    """Return whether an exception may reach C++ that aborts the process."""
-    spec = getattr(sys.modules.get("torch"), "__spec__", None)
-    return bool(getattr(spec, "_initializing", False))
-
-
 def _run(arguments: list[str]) -> int:
     try:
         app = build_app(arguments)
@@ -227,7 +184,7 @@ def _run(arguments: list[str]) -> int:
     except SystemExit as leaving:
         if isinstance(leaving.__context__, BrokenPipeError):  # Typer turns it into exit code 1
             raise leaving.__context__ from None
-        if isinstance(leaving, _Terminated):
+        if isinstance(leaving, Terminated):
             print("terminated", file=sys.stderr)
         raise
     return outcome if isinstance(outcome, int) else 0
@@ -258,12 +215,7 @@ def main(arguments: list[str] | None = None) -> None:
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(encoding="utf-8", errors=errors, newline="\n")  # type: ignore[union-attr]
     console.keep_results_apart()
-    leaving = _Leaving()
-    sys.unraisablehook = leaving.discarded
-    for name in ("SIGTERM", "SIGHUP"):  # remove what is half written
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, leaving)
+    leaving = Leaving()
     let_threads_wait()
     console.settings.arguments = arguments
     # these may also follow the command
@@ -274,8 +226,7 @@ def main(arguments: list[str] | None = None) -> None:
     as_json = "--json" in arguments
     is_final = True
     try:
-        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see `jtrans.__main__`
-            signal.signal(signal.SIGINT, leaving)
+        leaving.take_signals()
         try:
             code = _run(arguments)
         finally:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
+import threading
 from types import FrameType
 from typing import Any, Self
 
@@ -68,3 +70,54 @@ class StopSignals:
         # a signal that interrupts the writing of a line cannot write another
         with contextlib.suppress(RuntimeError):
             console.talk("stopping once the work so far is saved; interrupt again to stop at once")
+
+
+class Terminated(SystemExit):
+    """Leaving by SIGTERM or SIGHUP, whose temporary files are removed on the way."""
+
+
+class Leaving:
+    """Leaves by a signal that nothing else handles: `KeyboardInterrupt` or `Terminated`."""
+
+    # to exit with, once a signal was received: C code may turn the exception into another
+    code: int | None = None
+
+    def __init__(self) -> None:
+        self._show_other = sys.unraisablehook
+
+    def take_signals(self) -> None:
+        """Handle the signals that have the system's handlers: a caller may ignore them (nohup)."""
+        sys.unraisablehook = self.discarded
+        for number in STOPS:
+            if signal.getsignal(number) is signal.SIG_DFL:  # SIGINT: see `jtrans.__main__`
+                signal.signal(number, self)
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        """Leave, or let the signal come again if an exception could not pass."""
+        if _torch_is_being_imported():
+            _send_again(number)
+            return
+        self.code = 128 + number
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise Terminated(self.code)
+
+    def discarded(self, unraisable: sys.UnraisableHookArgs) -> None:
+        """Receive what a callback or ``__del__`` raised, which Python would only print."""
+        if isinstance(unraisable.exc_value, (KeyboardInterrupt, Terminated)) and self.code:
+            _send_again(self.code - 128)
+        else:
+            self._show_other(unraisable)
+
+
+def _send_again(number: int) -> None:
+    """Send a signal to the main thread once what it is doing is likely to be done."""
+    again = threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, number))
+    again.daemon = True
+    again.start()
+
+
+def _torch_is_being_imported() -> bool:
+    """Return whether an exception may reach C++ that aborts the process."""
+    spec = getattr(sys.modules.get("torch"), "__spec__", None)
+    return bool(getattr(spec, "_initializing", False))

@@ -261,6 +261,15 @@ def _named_twice(old: str, new: str, where: str) -> ConfigError:
     )
 
 
+def _no_section(key: str, section: str, value: Any, where: str) -> ConfigError:
+    return ConfigError(
+        f"{key} cannot be set: {section} should be a section (got {value!r})",
+        where=where,
+        hint=f"remove the setting {section} = {value!r}",
+        kind="config.value",
+    )
+
+
 def _read_base(path: Path, base: str) -> tuple[dict[str, Any], list[Path]]:
     """Read the file that `path` extends, and return its values and the files they are from.
 
@@ -352,14 +361,14 @@ def set_values(
     Of a section that is given as a whole only the settings that are named change.
 
     Raises:
-        ConfigError: a key is set under both its names.
+        ConfigError: a key is set under both its names, or within something else than a section.
     """
     settings = [each for key, value in settings for each in _entries(key, value)]
     keys = {key for key, _ in settings}
     for old, new in RENAMED.items():
         if {old, new} <= keys:
             raise _named_twice(old, new, where)
-    names = [_set_value(values, key, value) for key, value in settings]
+    names = [_set_value(values, key, value, where) for key, value in settings]
     _drop_foreign(values, names)
     return names
 
@@ -371,14 +380,16 @@ def _entries(key: str, value: Any) -> list[tuple[str, Any]]:
     return [(f"{key}.{name}", inner) for name, inner in value.items()]
 
 
-def _set_value(values: dict[str, Any], key: str, value: Any) -> str:
+def _set_value(values: dict[str, Any], key: str, value: Any, where: str) -> str:
     key = RENAMED.get(key, key)
     *sections, last = key.split(".")
     place = values
     for section in sections:
-        inner = place.setdefault(section, {})
-        if not isinstance(inner, dict):
+        inner = place.get(section)
+        if inner is None:
             inner = place[section] = {}
+        if not isinstance(inner, dict):
+            raise _no_section(key, section, inner, where)
         place = inner
     for old, new in RENAMED.items():
         if new == key:

@@ -215,10 +215,11 @@ class PervasiveConfig(SystemConfig):
 
     @property
     def scalable_sizes(self) -> ScalableSizes | None:
-        """Residual layers: one 1 x 1 convolution and an FFN; a dense network has no FFN."""
+        """Residual layers: a k x k and a 1 x 1 convolution, an FFN; a dense network has no FFN."""
         if self.network == "dense":
             return None
-        return ScalableSizes((LayerStack("layers", 1, 2),), width="channels")
+        by_channel = self.kernel**2 / self.channels  # the k x k convolution, in units of C^2
+        return ScalableSizes((LayerStack("layers", 1 + by_channel, 2),), width="channels")
 
     def unused(self) -> frozenset[str]:
         """Return the settings without effect."""

@@ -66,13 +66,16 @@ def _curve(axes: Axes, result: ScalingResult) -> None:
     last = BEYOND * scaling.step_size
     steps = [last * number / POINTS for number in range(POINTS + 1)]
     axes.plot(steps, [scaling.ratio_at(step) for step in steps], color=colour(0))
-    axes.axhline(scaling.target, color=GREY, linewidth=0.8, linestyle="--")
+    asked = f"asked for: {scaling.target:.2f}"
+    axes.axhline(scaling.target, color=GREY, linewidth=0.8, linestyle="--", label=asked)
     exact = f"exact: {scaling.exact_layers:+.2f} in layers, {scaling.exact_width:+.2f} in F/E"
     rounded = f"rounded: {scaling.more_layers:+d} in layers, {scaling.more_width:+d} in F/E"
     mark: Any = {"color": colour(0), "linestyle": "", "marker": "o", "markersize": 6}
     axes.plot([scaling.step_size], [scaling.target], label=exact, **mark)
     # a line: rounded sizes are those of no step along the gradients
     axes.axhline(scaling.realised, color=colour(1), linewidth=1.2, linestyle="-.", label=rounded)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high + 0.45 * (high - low))  # the legend is above all lines
     axes.legend(loc="upper left", frameon=False, fontsize=8, handletextpad=0.5)
     axes.set_xlabel("step size a along the gradients")
     axes.set_ylabel("parameters of the layers / base")

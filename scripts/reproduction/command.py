@@ -12,6 +12,7 @@ from pathlib import Path
 from jtrans.cli import console
 from jtrans.cli.main import show_error
 from jtrans.cli.options import read_seeds
+from jtrans.cli.stop_signals import Leaving, Terminated
 from jtrans.cli.tables import print_table
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import EXIT_FAILED, JtransError, usage_error
@@ -38,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     chosen = parser().parse_args(given)
     try:
+        Leaving().take_signals()
         check_numbers(chosen)
         is_result = chosen.experiment.endswith(".json")
         code = repeat(chosen, given) if is_result else _reproduce(chosen, given)
@@ -45,9 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except JtransError as error:
         show_error(error, as_json=False)
         code = error.exit_code
-    except KeyboardInterrupt:
-        print("interrupted; the same command continues", file=sys.stderr)
-        code = 130
+    except (KeyboardInterrupt, Terminated) as leaving:
+        said, code = "interrupted", 130
+        if isinstance(leaving, Terminated):
+            said, code = "terminated", int(leaving.code or 0)
+        print(f"{said}; the same command continues", file=sys.stderr)
     except BrokenPipeError:  # the reader of the table has quit (head, less)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
@@ -123,6 +127,7 @@ def _check_job(
         if job.finished(row, seed, experiment.splits) is None:
             job.check_run(row, seed)
             if is_to_train:
+                job.check_average(row, seed)
                 job.check_result(row, seed)
 
 

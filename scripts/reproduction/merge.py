@@ -9,6 +9,8 @@ from jtrans.errors import ConfigError, JtransError
 from scripts.reproduction.results import RowResult
 from scripts.reproduction.settings import settings_differ
 
+PAIRS = ("pairs", "complete_pairs", "is_subset")  # facts of the data that its digests decide
+
 
 def read_results(folder: Path, task: str | None = None) -> list[RowResult]:
     """Return all results of a folder, checked against each other.
@@ -59,6 +61,14 @@ def check_same_data(results: Iterable[RowResult], task: str | None = None) -> No
             raise _other_task(result.file_name, result, task or first.task)
         if result.data["digests"] != first.data["digests"]:
             raise _other_data(result, first)
+        ours, theirs = dict(result.data), dict(first.data)
+        if contradictory := [key for key in PAIRS if ours[key] != theirs[key]]:
+            raise ConfigError(
+                f"{result.file_name} and {first.file_name} were made with the same data, but their "
+                f"files differ in data.{contradictory[0]}",
+                hint="leave out the one that was edited",
+                kind="reproduce.other-data",
+            )
         if result.setting != first.setting:
             raise ConfigError(
                 f"{result.file_name} was trained by the setting {result.setting}, "

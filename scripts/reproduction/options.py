@@ -29,6 +29,8 @@ another OUT, and compares the score (exit 4 outside the band of its seeds): only
 --from, --budget and --device apply.
 """
 
+MOST_AVERAGED = 1_000  # checkpoints
+
 # options that the file of a row decides when that row is made again
 KNOWN = ("task", "seeds", "rows", "setting", "average", "set", "merge", "table", "figures")
 
@@ -113,13 +115,14 @@ def check_numbers(chosen: argparse.Namespace) -> None:
     """Refuse numbers that make no sense.
 
     Raises:
-        ConfigError: a budget or an average that is negative, or a budget without end.
+        ConfigError: a budget or an average that is negative, a budget without end, or an average
+            of more checkpoints than a disk has room for.
     """
     if chosen.budget is not None and not 0.0 <= chosen.budget < math.inf:
         raise usage_error(f"a budget of {chosen.budget:g} minutes", "--budget 60", "--budget")
-    if chosen.average < 0:
+    if not 0 <= chosen.average <= MOST_AVERAGED:
         raise usage_error(
-            f"the average of {chosen.average} checkpoints", "--average 5", "--average"
+            f"the average of {chosen.average:,} checkpoints", "--average 5", "--average"
         )
 
 
@@ -135,6 +138,8 @@ def check_settings(
     for key in (text.partition("=")[0].strip() for text in settings):
         if key == "training.seed":
             raise usage_error(f"--set {key} has no effect: --seeds decides", "--seeds 7", "--set")
+        if key == "data.corpus":
+            raise usage_error(f"--set {key} has no effect: --data decides", "--data DIR", "--set")
         if average and key == "training.keep.last":
             message = f"--set {key} has no effect: --average keeps what it needs"
             raise usage_error(message, "leave it out", "--set")

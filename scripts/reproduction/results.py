@@ -28,7 +28,8 @@ STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 Percent = Annotated[float, Field(ge=0.0, le=100.0)]
 Count = Annotated[int, Field(ge=0, lt=2**53)]
 AtLeastOne = Annotated[int, Field(ge=1, lt=2**53)]
-Time = Annotated[float, Field(ge=0.0)]
+Time = Annotated[float, Field(ge=0.0, le=1e9)]
+Printable = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 # these become parts of file names, and decide what is made when a row is made again
 Name = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]
 Setting = Annotated[str, Field(pattern=SETTING)]
@@ -46,8 +47,8 @@ class DataFacts(TypedDict):
     have none.
     """
 
-    name: str
-    catalogue: NotRequired[str | None]
+    name: Printable
+    catalogue: NotRequired[Printable | None]
     pairs: Count
     complete_pairs: Count | None
     is_subset: bool
@@ -61,7 +62,7 @@ class TrainingFacts(TypedDict):
     epochs: Time
     minutes: Time
     processor_minutes: NotRequired[Time | None]
-    reason: str
+    reason: Printable
     valid_loss: Time
 
 
@@ -84,7 +85,7 @@ class SplitScores:
 
     sentences: AtLeastOne
     scores: dict[str, Percent]
-    signature: str
+    signature: Printable
     drawn: Annotated[list[Percent], Field(min_length=SAMPLES, max_length=SAMPLES)]
     hypotheses: Digest
     tokens_per_second: float | None
@@ -117,12 +118,12 @@ class RowResult:
     row: Name
     task: Name
     seed: Count
-    recipe: str
+    recipe: Printable
     setting: Setting
     config: dict[str, Any]
     data: DataFacts
-    versions: dict[str, str]
-    machine: dict[str, str]
+    versions: dict[str, Printable]
+    machine: dict[str, Printable]
     parameters: AtLeastOne
     training: TrainingFacts
     checkpoint: Checkpoint
@@ -200,6 +201,11 @@ class RowResult:
         for key, limit in limit_named(self.setting).items():
             if training.get(key) != limit:
                 return f"config: training.{key} is not that of the setting {self.setting}"
+        updates, most = self.training["updates"], training.get("max_updates")
+        if most is not None and updates > most:
+            return f"training.updates is {updates:,}, more than config.training.max_updates"
+        if self.curve[-1][0] > updates:
+            return f"training.updates is {updates:,}, less than the last of its curve"
         if self.data["is_subset"] and self.data["complete_pairs"] is None:
             return "data: of a subset, complete_pairs is missing"
         lowest = min(loss for _, _, loss in self.curve)

@@ -7,6 +7,7 @@ the result cache of the run.
 from __future__ import annotations
 
 import hashlib
+import math
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrans import __version__
-from jtrans.errors import CheckpointError, ConfigError, usage_error
+from jtrans.errors import CheckpointError, ConfigError, how_many, usage_error
 from scripts.reproduction.catalogue import Row
 from scripts.reproduction.configuration import row_config
 from scripts.reproduction.data import describe_data, digests
@@ -92,6 +93,25 @@ class Job:
         if Run.exists(folder):
             free = free_settings(plain(config))
             check_same_run(Run.open(folder), config, self.data, free=free)
+
+    def check_average(self, row: Row, seed: int) -> None:
+        """Refuse an average of more checkpoints than the row has validations.
+
+        Raises:
+            ConfigError: naming how many it has.
+        """
+        training = self.config(row, seed).training
+        every, most, average = training.validate_every, training.max_updates, self.average
+        if row.average or most is None or not isinstance(every, int):
+            return
+        if (validations := math.ceil(most / every)) < average:
+            raise usage_error(
+                f"no average of {average} checkpoints: {row.name} has "
+                f"{how_many(validations, 'validation')}, in {how_many(most, 'update')}",
+                f"--average {validations}, or validate more often: --set training.validate_every="
+                f"{max(most // average, 1)}",
+                "--average",
+            )
 
     def check_result(self, row: Row, seed: int) -> None:
         """Refuse to replace a result whose run is elsewhere: only that can score further splits.
@@ -251,7 +271,7 @@ def choose_checkpoint(run: Run, average: int) -> str:
     chosen = [each for each in run.checkpoints() if each.update in validated][-average:]
     if len(chosen) < average:
         raise CheckpointError(
-            f"the run has {len(chosen)} checkpoints of validations, not {average}",
+            f"the run has {how_many(len(chosen), 'checkpoint')} of validations, not {average}",
             where=str(run.folder),
             hint=f"--average {max(len(chosen), 1)}, or train longer",
             kind="checkpoint.missing",

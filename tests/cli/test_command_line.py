@@ -24,6 +24,7 @@ from plugins.folders import REPOSITORY
 
 from jtrans.cli import main
 from jtrans.cli.main import COMMANDS
+from jtrans.cli.stop_signals import Leaving
 
 COMPILER = "torch._dynamo"  # takes as long to import as the rest of torch
 HEAVY = ("torch", COMPILER, "sacremoses", "jieba", "matplotlib", "sacrebleu", "subword_nmt")
@@ -414,7 +415,7 @@ def test_a_signal_waits_until_torch_is_imported(monkeypatch: pytest.MonkeyPatch)
     """An exception in the middle would abort the process: the C++ of torch does not expect it."""
     spec = types.SimpleNamespace(_initializing=True)
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(__spec__=spec))
-    before = signal.signal(signal.SIGINT, main._Leaving())
+    before = signal.signal(signal.SIGINT, Leaving())
     try:
         signal.raise_signal(signal.SIGINT)
         time.sleep(0.2)  # longer than the handler waits: it waits again
@@ -427,7 +428,7 @@ def test_a_signal_waits_until_torch_is_imported(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_signal_within_a_callback_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python discards what a callback raises; importing runs one for every module."""
-    leaving = main._Leaving()
+    leaving = Leaving()
     monkeypatch.setattr(sys, "unraisablehook", leaving.discarded)
     before = signal.signal(signal.SIGTERM, leaving)
     try:

@@ -325,6 +325,21 @@ def test_given_losses_write_a_recipe_that_can_be_trained(jtrans: Jtrans, tmp_pat
     assert [path.name for path in (tmp_path / "larger").iterdir()] == ["scaled.toml"]
 
 
+@pytest.mark.parametrize("out", [(), ("--out", "larger")])
+def test_the_next_command_of_a_configuration_file_names_the_corpus(
+    out: tuple[str, ...], jtrans: Jtrans, tmp_path: Path
+) -> None:
+    config = tmp_path / "small.toml"
+    config.write_text('[model]\nsystem = "transformer"\n', encoding="utf-8")
+    following = jtrans("scale", "small.toml", *GIVEN, *out).err.rpartition("Next: ")[2]
+    assert " --data DIR --run " in following  # it names none
+    config.rename(tmp_path / "config.toml")
+    shutil.rmtree("larger", ignore_errors=True)
+    (tmp_path / "run.json").write_text('{"format": 2, "data": "nouns"}', encoding="utf-8")
+    following = jtrans("scale", "config.toml", *GIVEN, *out).err.rpartition("Next: ")[2]
+    assert " --data nouns --run " in following
+
+
 def test_given_losses_do_not_overwrite_another_recipe(jtrans: Jtrans, tmp_path: Path) -> None:
     line = ("scale", "demo/transformer", "--out", "larger", "--from-losses", 1.6)
     assert jtrans(*line, 1.5, 1.4).code == 0

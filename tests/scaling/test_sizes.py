@@ -22,7 +22,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "reformer-base concat": {"layers": 2, "grid": "concat"},
     "reformer-fast": {"layers": 2, "prenet_layers": 3},
     "reformer-fast bare": {"layers": 2, "prenet_layers": 0},
-    "pervasive": {"layers": 2, "channels": E, "kernel": 3},
+    "pervasive": {"layers": 2, "channels": E, "kernel": 11},
 }
 
 

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import torch
@@ -447,6 +447,43 @@ def test_the_number_of_checkpoints_is_not_set_where_average_decides_it(
     assert reproduce(*line, "--average", 5) == 2
     assert "--average keeps what it needs" in capsys.readouterr().err
     assert reproduce(*line) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--average", 4], "--average 3, or validate more often: --set training.validate_every=2"),
+        (["--average", 1001], "the average of 1,001 checkpoints"),
+        (["--set", "data.corpus=x"], "--set data.corpus has no effect: --data decides"),
+        (["--seeds", "-1"], "--seeds takes whole numbers from 0 to 4294967295, not '-1'"),
+    ],
+)
+def test_what_no_training_can_do_is_refused_before_it(
+    arguments: list[object], said: str, data: Path, tmp_path: Path, capsys: Any
+) -> None:
+    line = ["demo", *TASK, *place(data, tmp_path / "out"), "--setting", "equal-updates:8"]
+    line += ["--set", "training.validate_every=3", *arguments]
+    assert reproduce(*line) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_outside_training_is_said_in_a_line(
+    number: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    def find(_name: str, _task: str) -> NoReturn:
+        signal.raise_signal(signal.Signals[number])
+        raise AssertionError
+
+    monkeypatch.setattr(command, "find_experiment", find)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    before = signal.signal(signal.Signals[number], signal.SIG_DFL)
+    try:
+        assert reproduce("demo", "--out", "out") == code
+    finally:
+        signal.signal(signal.Signals[number], before)
+    assert capsys.readouterr().err.endswith("ed; the same command continues\n")
 
 
 def test_a_corpus_without_a_split_of_the_table_is_refused_before_training(

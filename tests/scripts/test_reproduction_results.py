@@ -101,6 +101,10 @@ CHANGES: dict[str, Change] = {
     "half a character": lambda v: v["versions"].update(jtrans="\ud800"),
     "a length without end": lambda v: v["config"]["decoding"].update(max_length=math.inf),
     "more updates than can be averaged": lambda v: v["training"].update(updates=10**29),
+    "more updates than its limit": lambda v: v["config"]["training"].update(max_updates=9),
+    "fewer updates than its curve": lambda v: v["training"].update(updates=9),
+    "minutes without end": lambda v: v["training"].update(minutes=1e308),
+    "an escape sequence": lambda v: v["versions"].update(torch="2.0\x1b[31m"),
     "no curve": lambda v: v.update(curve=[]),
     "a curve without losses": lambda v: v.update(curve=[[100]]),
     "a limit that training did not have": lambda v: v.update(setting="equal-updates:21"),
@@ -202,6 +206,15 @@ def test_rows_of_other_numbers_of_sentences_are_not_in_one_table(
     assert reproduce(*DEMO, "--out", out, "--table") == 2
     said = capsys.readouterr().err
     assert f"{NAME} has 499 sentences of test, " in said and is_paragraph(said)
+
+
+def test_files_that_count_the_same_pairs_differently_are_not_in_one_table(
+    out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited(lambda v: v["data"].update(pairs=29_000), out / "rows" / NAME)
+    assert reproduce(*DEMO, "--out", out, "--table") == 2
+    said = capsys.readouterr().err
+    assert "with the same data, but their files differ in data.pairs" in said and is_paragraph(said)
 
 
 def demo_summary(change: Change, seeds: int = 3) -> RowSummary:
@@ -335,6 +348,9 @@ def test_the_table_says_which_settings_were_changed_and_in_which_rows(
         value["config"]["model"]["width"] = 16
         value["config"]["training"]["max_updates"] = 50
         value |= {"checkpoint": "average-5"}
+
+        value["training"]["updates"] = 50
+        value["curve"] = [[50, 1.0, value["training"]["valid_loss"]]]
 
     def limited(value: dict[str, Any]) -> None:
         change(value)

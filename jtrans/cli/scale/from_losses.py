@@ -83,13 +83,15 @@ def scale_sizes(
     run = default_run(recipe)
     layers = "+".join(map(str, layer_counts(larger).values()))
     sizes = f"{layers}-layers-ffn-{ffn_width(larger)}"
+    data = None if config.data.corpus else "DIR"
     if Run.exists(run) and Path(recipe).suffix == ".toml":  # the configuration file of a run
-        data = Run(run).info.get("data")
-        command += ["--data", str(data)] if data else []
-    command += ["--run", f"{run}-{sizes}"]
+        data = Run(run).info.get("data", data)
+    trained = f"{run}-{sizes}"
     if out is not None and not scaling.changes_nothing:
         path = _write_recipe(out, recipe, config, larger, scaling.realised)
-        command = ["jtrans", "train", str(path), "--run", str(out / f"scaled-{sizes}")]
+        command, trained = ["jtrans", "train", str(path)], str(out / f"scaled-{sizes}")
+    command += ["--data", str(data)] if data else []
+    command += ["--run", trained]
     _show_sizes(scaling, layer_counts(config), as_json=as_json)
     if not scaling.changes_nothing:
         console.next_step(shlex.join(command))
