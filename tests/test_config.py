@@ -509,6 +509,14 @@ def test_a_wrong_value_is_explained_in_words_of_the_file(override: str, message:
     assert caught.value.where == "from --set"
 
 
+def test_another_system_than_that_of_the_recipe_is_what_makes_its_settings_unknown() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config("demo/transformer", system_configs(), overrides=["model.system=rnmt-plus"])
+    assert ".toml, line " in str(caught.value.where)
+    system = "the system is rnmt-plus (from --set)"
+    assert caught.value.hint == f"{system}: start from a recipe of that system"
+
+
 def test_a_setting_within_something_else_than_a_section_is_refused() -> None:
     """It would drop the section of the recipe, whose settings would be the defaults then."""
     settings = ["training=1", "training.max_updates=2"]

@@ -201,9 +201,15 @@ def build_config(
         schema, hint, prefix = Config, "jtrans recipes shows examples", ""
         return Config.model_validate(values)
     except ValidationError as error:
-        raise explain_fault(
-            error, schema, ConfigError, where=where, hint=hint, prefix=prefix, origins=origins()
-        ) from error
+        places = origins()
+        fault = explain_fault(
+            error, schema, ConfigError, where=where, hint=hint, prefix=prefix, origins=places
+        )
+        chosen = origin_of("model.system", places, where)
+        is_unknown = fault.kind == "config.unknown-key" and prefix == "model"
+        if is_unknown and chosen.startswith("from ") and fault.where != chosen:
+            fault.hint = f"the system is {system} ({chosen}): start from a recipe of that system"
+        raise fault from error
 
 
 def _read(path: Path) -> dict[str, Any]:
