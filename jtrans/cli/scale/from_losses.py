@@ -85,7 +85,7 @@ def scale_sizes(
     sizes = f"{layers}-layers-ffn-{ffn_width(larger)}"
     data = None if config.data.corpus else "DIR"
     if Run.exists(run) and Path(recipe).suffix == ".toml":  # the configuration file of a run
-        data = Run(run).info.get("data", data)
+        data = Run(run).info.get("data") or data
     trained = f"{run}-{sizes}"
     if out is not None and not scaling.changes_nothing:
         path = _write_recipe(out, recipe, config, larger, scaling.realised)
