@@ -176,7 +176,8 @@ class SearchOptions:
         factor, plus = self.length_rule
         fewest = 2 if self.min_length else 1
         longest = [model.longest for model in models if model.longest is not None]
-        return max(fewest, int(min(factor * source_length + plus, HIGHEST_LIMIT, *longest)))
+        most = round(factor * source_length + plus, 6)  # 1.4 x 45 is 63, not 62.99999999999999
+        return max(fewest, int(min(most, HIGHEST_LIMIT, *longest)))
 
     def normalise(self, log_prob: float, length: int) -> float:
         """Return the score of a hypothesis of `length` tokens, ``</s>`` counted."""

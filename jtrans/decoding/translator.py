@@ -336,7 +336,7 @@ class Translator:
     ) -> Translation:
         best = [nbest[0] for nbest in nbests]
         encoder = ConstraintEncoder(self.pipeline.target)
-        encoder.check_joined([each.tokens for each in best], parts[0].constraints, parts[0].number)
+        encoder.check_joined(best, parts[0].constraints, parts[0].number)
         whole = joined(best, self.pipeline.target, self.options)
         if self.extras.alignments:
             texts = [part.text for part in parts]

@@ -306,6 +306,17 @@ def test_a_connection_serves_several_requests(url: str) -> None:
     connection.close()
 
 
+def test_the_body_of_a_get_is_no_further_request(url: str) -> None:
+    address = urlsplit(url)
+    request = (
+        b"GET http://localhost/models?a=b HTTP/1.1\r\nHost: a\r\ncontent-length: 5\r\n\r\nhello"
+    )
+    with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
+        connection.sendall(request)
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))  # the server closes it
+    assert answer.count(b"HTTP/1.1") == answer.count(b"HTTP/1.1 200") == 1
+
+
 def test_requests_that_wait_are_translated_together_and_fail_alone(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

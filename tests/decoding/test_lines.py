@@ -52,6 +52,19 @@ def test_parts_are_short_and_lose_no_text(line: str, longest: int) -> None:
     assert all(part.strip() for part in parts) or parts == [line]
 
 
+def test_marks_belong_to_the_sentence_before_them() -> None:
+    line = "你好！！！真的吗？！”是的。。。 nichts ! ! Ja . . . . Nein."
+    assert cut(line, lambda text: len(text) <= 12) == [
+        "你好！！！",
+        "真的吗？！”",
+        "是的。。。",
+        "nichts ! !",
+        "Ja . . . .",
+        "Nein.",
+    ]
+    assert cut(". . Ja. Nein.", lambda text: len(text) <= 8) == [". . Ja.", "Nein."]
+
+
 def test_a_line_is_cut_after_sentences_and_then_at_white_space() -> None:
     line = 'He said: "No." Then he left. 走了。再见。' + "word " * 5
     assert cut(line, lambda text: len(text) <= 14) == [
@@ -141,9 +154,29 @@ def test_constraints_that_contradict_each_other_are_refused_with_their_line(
 
 def test_a_forbidden_phrase_is_noticed_where_two_parts_meet(encoder: ConstraintEncoder) -> None:
     forbidden = encoder.encode(Constraints(forbidden=["the house", "dog"]), 1)
-    encoder.check_joined([["house", "</s>"], ["the", "</s>"]], forbidden, 7)
+    house, the, a_the = (
+        Translation("", 0.0, 0.0, [*words, "</s>"], [], words)
+        for words in (["house"], ["the"], ["a", "the"])
+    )
+    encoder.check_joined([house, the], forbidden, 7)
     with pytest.raises(DecodingError, match=r"line 7: .* form a forbidden phrase"):
-        encoder.check_joined([["a", "the", "</s>"], ["house", "</s>"]], forbidden, 7)
+        encoder.check_joined([a_the, house], forbidden, 7)
+    replaced = Translation("", 0.0, 0.0, ["<unk>", "</s>"], [], ["the"])
+    with pytest.raises(DecodingError, match=r"line 7: .* form a forbidden phrase"):
+        encoder.check_joined([replaced, house], forbidden, 7)
+
+
+def test_an_unknown_word_of_a_prefix_begins_a_forbidden_phrase(make_run: MakeRun) -> None:
+    translator = Translator.load([Run.open(make_run())], ON_CPU)
+    lines = LINES[:1] * 2
+    [_, second, *_] = translations_with(translator, lines[:1], Constraints(prefix="Ω"))[0]
+    free, forbidding = translations_with(
+        translator, lines, Constraints(prefix="Ψ Ω"), Constraints("Ψ Ω", forbidden=[f"Ω {second}"])
+    )
+    assert forbidding[:2] == free[:2] == ["Ψ", "Ω"]
+    assert forbidding[2:3] != [second]
+    constraints = Constraints(f"Ψ {second} Ω", forbidden=[f"Ω {second}"])  # another unknown word
+    assert translations_with(translator, lines[:1], constraints)[0][:3] == ["Ψ", second, "Ω"]
 
 
 @pytest.mark.parametrize("unseen", ["\ufeff", "\u0007"])
@@ -154,8 +187,11 @@ def test_a_part_of_a_long_line_may_have_no_words(make_run: MakeRun, unseen: str)
     line = "ein hund . " * 400
     [[plain]] = translator.translate_nbest([line], 1)
     [[best]] = translator.translate_nbest([line + unseen], 1)
-    assert (best.text, best.parts) == (plain.text, (plain.parts or 0) + 1)
+    assert (best.text, best.parts) == (plain.text, plain.parts)
     assert best.score == pytest.approx(plain.score)
+    half = "ein " * 1_100  # the other half has no words
+    [[best]] = translator.translate_nbest([half + f"{unseen} " * 6_000], 1)
+    assert best.words and best.parts and best.parts > 2
 
 
 def test_phrases_need_room_below_the_limit(encoder: ConstraintEncoder) -> None:

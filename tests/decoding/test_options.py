@@ -24,6 +24,8 @@ from jtrans.runs import Run
         ("S", 7, 7),
         ("0.1S", 3, 2),  # a token and </s>
         ("0.1S", 50, 5),
+        ("1.4*S", 45, 63),  # 62.99999999999999 in binary numbers
+        ("0.7*S", 90, 63),
     ],
 )
 def test_length_limits_are_numbers_or_formulas_of_the_source(

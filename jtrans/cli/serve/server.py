@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import re
 import socket
 import threading
 import time
@@ -39,6 +40,7 @@ POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
 )
 
+_HOST = re.compile("https?://[^/?]*", re.IGNORECASE)  # before the path of a request
 _log = logging.getLogger(__name__)
 
 
@@ -127,6 +129,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Send the page, or the facts about the models."""
+        if {"Content-Length", "Transfer-Encoding"} & {*map(str.title, self.headers)}:
+            self.close_connection = True  # a body that is not read is no further request
         if self._page_path == "/":
             self._send(200, _page(), "text/html; charset=utf-8")
         elif self._page_path == "/models":
@@ -140,8 +144,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     @property
     def _page_path(self) -> str:
-        """The path of the request, without a query."""
-        return self.path.partition("?")[0]
+        """The path of the request, without a query; HTTP/1.1 allows an address before it."""
+        host = _HOST.match(self.path)
+        return self.path[host.end() if host else 0 :].partition("?")[0] or "/"
 
     def do_POST(self) -> None:
         """Translate the lines of a request."""

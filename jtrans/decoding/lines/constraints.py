@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from jtrans.decoding.lines.translation import Translation
 from jtrans.decoding.options import SamplingOptions, SearchOptions
 from jtrans.decoding.search.phrases import SearchConstraints, occurs
 from jtrans.errors import DecodingError, how_many
@@ -66,11 +67,13 @@ class ConstraintEncoder:
         prefix = self._prefix(words, constraints.prefix_tokens, line)
         required = self._phrases(constraints.required, "required", line)
         # a phrase that the model cannot write forbids nothing, <unk> itself every unknown word
+        words = [] if constraints.prefix_tokens else words
         forbidden = {
-            text: [ids] if text.strip() == UNKNOWN else self._spellings(text, ids)
+            text: [ids]
+            if text.strip() == UNKNOWN
+            else self._spellings(self.side.segment(text), ids)
             for text, ids in self._phrases(constraints.forbidden, "forbidden", line).items()
         }
-        words = [] if constraints.prefix_tokens else words
         self._check_possible(required, forbidden, prefix, words, line)
         least = [
             ids
@@ -79,8 +82,10 @@ class ConstraintEncoder:
                 ids is not whole and self._contains(whole, ids) for whole in required.values()
             )
         ]
-        spellings = [ids for of_phrase in forbidden.values() for ids in of_phrase]
         forbidden_words = [self.side.segment(text) for text in forbidden]
+        spellings = [ids for of_phrase in forbidden.values() for ids in of_phrase]
+        for phrase in forbidden_words:
+            spellings += self._after_unknown(words, phrase)
         return EncodedConstraints(prefix, least, spellings, self.continued, words, forbidden_words)
 
     def _prefix(self, words: list[str], tokens: Sequence[str], line: int) -> list[int]:
@@ -146,14 +151,26 @@ class ConstraintEncoder:
             phrases.setdefault((ids, text.strip() if UNK in ids else ""), text)
         return {text: list(ids) for (ids, _), text in phrases.items()}
 
-    def _spellings(self, text: str, ids: list[int]) -> list[list[int]]:
+    def _after_unknown(self, prefix: Sequence[str], phrase: Sequence[str]) -> list[list[int]]:
+        """Return a forbidden phrase that a prefix begins with unknown words, as the search sees it.
+
+        The prefix is written as it is, but the search sees unknown pieces in it.
+        """
+        spellings = []
+        for n in range(1, len(phrase)):
+            begin = self.side.vocabulary.ids(self.side.split(phrase[:n]))
+            if UNK in begin and [*prefix[-n:]] == [*phrase[:n]]:
+                ids = self.side.vocabulary.ids(self.side.split(phrase[n:]))
+                spellings += [[*begin, *rest] for rest in self._spellings(phrase[n:], ids)]
+        return spellings
+
+    def _spellings(self, words: Sequence[str], ids: list[int]) -> list[list[int]]:
         """Return a phrase in all tokens that spell it, the fewest first, at most `MOST_SPELLINGS`.
 
         A model trained with BPE-dropout knows others than those of the segmentation, `ids`.
         """
         if not self.side.codes:
             return [] if UNK in ids else [ids]
-        words = self.side.segment(text)
         known = self.side.vocabulary.known
         # from every place of the phrase the next ones and the tokens between; all lead to the end
         steps: dict[int, list[tuple[int, str]]] = {}
@@ -186,22 +203,24 @@ class ConstraintEncoder:
         return spellings
 
     def check_joined(
-        self, parts: Sequence[Sequence[str]], constraints: EncodedConstraints, line: int
+        self, parts: Sequence[Translation], constraints: EncodedConstraints, line: int
     ) -> None:
         """Check that a translation in parts has no forbidden phrase where two of them meet.
 
         Args:
-            parts: the tokens of each part, ``</s>`` among them.
+            parts: the translation of each.
             constraints: of the line.
             line: its number, counted from 1, for messages.
 
         Raises:
             DecodingError: it has one, which no search for a single part could avoid.
         """
-        tokens = [token for part in parts for token in part if token != SPECIALS[EOS]]
+        words = [word for part in parts for word in part.words]  # with unknown words replaced
+        tokens = [token for part in parts for token in part.tokens if token != SPECIALS[EOS]]
         ids = self.side.vocabulary.ids(tokens)
         phrases = [phrase for phrase in constraints.forbidden if len(phrase) > 1]
-        if any(self._contains(ids, list(phrase)) for phrase in phrases):
+        is_written = any(self._contains(ids, list(phrase)) for phrase in phrases)
+        if is_written or not constraints.are_allowed(words):
             raise _refusal(
                 line,
                 "it is too long, and where two parts of its translation meet they form a "

@@ -18,8 +18,8 @@ from jtrans.text.overlaps import owners
 from jtrans.text.pipeline import TextSide
 
 # after . ! ? and the like, closing quotes and brackets, before white space; East Asian marks
-# need none
-_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’»)\]]*\s+|(?<=[。！？])[”’」』）]*\s*")
+# need none, and several of them end one sentence
+_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’»)\]]*\s+|(?<=[。！？])(?![。！？…])[”’」』）]*\s*")
 
 
 def cut(line: str, is_short: Callable[[str], bool]) -> list[str]:
@@ -32,10 +32,19 @@ def cut(line: str, is_short: Callable[[str], bool]) -> list[str]:
     if is_short(line):
         return [line]
     ends = [0, *(match.end() for match in _SENTENCE_END.finditer(line)), len(line)]
-    sentences = [line[i:j] for i, j in itertools.pairwise(ends)]
+    sentences: list[str] = []
+    for i, j in itertools.pairwise(ends):
+        if sentences and not (_has_word(line[i:j]) and _has_word(sentences[-1])):
+            sentences[-1] += line[i:j]  # marks alone are no sentence
+        else:
+            sentences.append(line[i:j])
     return [
         part for sentence in sentences if sentence.strip() for part in _halved(sentence, is_short)
     ]
+
+
+def _has_word(text: str) -> bool:
+    return any(map(str.isalnum, text))
 
 
 def _halved(text: str, is_short: Callable[[str], bool]) -> list[str]:
