@@ -14,7 +14,7 @@ run() {
 }
 
 unset PYTHONDONTWRITEBYTECODE # the processes that tests start need not compile the package again
-export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} GOMP_SPINCOUNT=1000
+export GOMP_SPINCOUNT=1000
 
 # Tests write many small files and wait until each is on the disk: in memory there is no wait.
 has_room_in_memory() {

@@ -10,7 +10,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: tests run beside others
+# Before torch is loaded: tests run beside others, and some fork this process after it has computed,
+# which OpenMP's threads do not survive.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
 from hypothesis import settings
