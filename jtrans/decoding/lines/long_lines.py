@@ -32,19 +32,17 @@ def cut(line: str, is_short: Callable[[str], bool]) -> list[str]:
     if is_short(line):
         return [line]
     ends = [0, *(match.end() for match in _SENTENCE_END.finditer(line)), len(line)]
-    sentences: list[str] = []
+    starts: list[int] = []
+    had_word = False
     for i, j in itertools.pairwise(ends):
-        if sentences and not (_has_word(line[i:j]) and _has_word(sentences[-1])):
-            sentences[-1] += line[i:j]  # marks alone are no sentence
-        else:
-            sentences.append(line[i:j])
+        has_word = any(map(str.isalnum, line[i:j]))
+        if not starts or (had_word and has_word):  # marks alone are no sentence
+            starts.append(i)
+        had_word |= has_word
+    sentences = (line[i:j] for i, j in itertools.pairwise([*starts, len(line)]))
     return [
         part for sentence in sentences if sentence.strip() for part in _halved(sentence, is_short)
     ]
-
-
-def _has_word(text: str) -> bool:
-    return any(map(str.isalnum, text))
 
 
 def _halved(text: str, is_short: Callable[[str], bool]) -> list[str]:
