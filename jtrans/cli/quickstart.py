@@ -237,7 +237,7 @@ def _print(examples: list[TranslatedExample]) -> None:
 def _say_next(runs: list[Run]) -> None:
     joint = shlex.quote(str(runs[-1].folder))
     console.talk()
-    console.next_step(f"echo 'Der Lehrer liest ein Buch.' | jtrans translate {joint}")
+    console.next_step(f"echo 'Der Mann liest ein Buch.' | jtrans translate {joint}")
     console.talk(f"      jtrans serve {joint} --open")
     console.talk(f"      jtrans models {runs[-1].folder.name}")
     console.talk(

@@ -118,7 +118,7 @@ def attention(
 
     [bold]Examples[/bold]
 
-    jtrans analyze attention @last --sentence "Der Lehrer liest ein Buch."
+    jtrans analyze attention @last --sentence "Der Mann liest ein Buch."
 
     jtrans analyze attention runs/base runs/fast --sentences 3,17 --layer all
     """
