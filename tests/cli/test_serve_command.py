@@ -315,6 +315,7 @@ def test_the_body_of_a_get_is_no_further_request(url: str) -> None:
         connection.sendall(request)
         answer = b"".join(iter(lambda: connection.recv(4096), b""))  # the server closes it
     assert answer.count(b"HTTP/1.1") == answer.count(b"HTTP/1.1 200") == 1
+    assert b"\r\nConnection: close\r\n" in answer
 
 
 def test_requests_that_wait_are_translated_together_and_fail_alone(

@@ -129,14 +129,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Send the page, or the facts about the models."""
-        if {"Content-Length", "Transfer-Encoding"} & {*map(str.title, self.headers)}:
-            self.close_connection = True  # a body that is not read is no further request
+        has_body = "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
+        self.close_connection |= has_body  # it is not read, and no further request
         if self._page_path == "/":
             self._send(200, _page(), "text/html; charset=utf-8")
         elif self._page_path == "/models":
             self._send_json(200, self.server.models)
         else:
             self._refuse_method()
+        if has_body:
+            self._drain()
 
     def do_HEAD(self) -> None:
         """Send what `do_GET` sends, without its content."""
