@@ -15,6 +15,7 @@ from jtrans.cli.options import (
     JSON,
     argument,
     check_choice,
+    check_folder_name,
     data_option,
     flag,
     option,
@@ -83,6 +84,7 @@ def export(
         raise usage_error(
             "--beam is for ctranslate2: the graphs of onnx search greedily", "leave it out"
         )
+    check_folder_name(out)
     opened = find_run(run)
     choices = DecodingChoices(checkpoint, search={"beam": beam})
     given = {"--split": split != "test", "--data": data is not None, "--beam": beam is not None}

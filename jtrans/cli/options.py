@@ -7,6 +7,7 @@ into one option per field, as Typer requires.
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
@@ -20,6 +21,8 @@ from jtrans.errors import JtransError, did_you_mean, name_hint, option_error, us
 from jtrans.processors import MOST_WORKERS, chosen_device
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from jtrans.decoding.options import DecodingChoices, TranslationExtras
 
 SEARCH, MACHINE = "Search", "Machine"
@@ -32,6 +35,8 @@ COMPLETIONS: dict[str | None, Callable[..., list[str]]] = {
     "best|last|STEP|NAME": completion.checkpoints,
     "KEY=VALUE": completion.settings,
 }
+# files that are written into the folder of --out
+_FILE_NAMES = (".csv", ".html", ".json", ".onnx", ".pdf", ".png", ".svg", ".tex", ".toml")
 TEXTS = ("TEXT", "N|TEXT")  # the forms of values that are text, and no names of files
 Group = TypeVar("Group")
 
@@ -302,6 +307,19 @@ def check_choice(name: str, value: str, valid: Sequence[str]) -> None:
     """
     if value not in valid:
         raise option_error(f"unknown value {value!r}", name_hint(value, valid), where=name)
+
+
+def check_folder_name(out: Path | None) -> None:
+    """Refuse an ``--out`` that was meant to be a file.
+
+    Raises:
+        ConfigError: it ends like a file, and no folder has that name.
+    """
+    if out is not None and out.suffix.lower() in _FILE_NAMES and not out.is_dir():
+        raise usage_error(
+            f"--out {out} is named like a file, but names a folder for all files",
+            f"--out {shlex.quote(str(out.with_suffix('')))}",
+        )
 
 
 def read_seeds(text: str) -> list[int]:

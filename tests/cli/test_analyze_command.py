@@ -75,11 +75,19 @@ def test_a_file_in_place_of_the_output_folder_is_refused_before_any_work(
     assert not loaded_runs and Path("file").read_text(encoding="utf-8") == "mine"
 
 
-@pytest.mark.parametrize(("analysis", "name"), [("length", "bleu.SVG"), ("report", "my page.html")])
+@pytest.mark.parametrize(
+    ("analysis", "name"),
+    [
+        (["length"], "bleu.SVG"),
+        (["report"], "my page.html"),
+        (["attention", "--sentence", "a b"], "attention.html"),
+        (["layers"], "layers.json"),
+    ],
+)
 def test_an_output_folder_named_like_a_file_is_refused(
-    jtrans: Jtrans, runs: list[Path], analysis: str, name: str, loaded_runs: list[str]
+    jtrans: Jtrans, runs: list[Path], analysis: list[str], name: str, loaded_runs: list[str]
 ) -> None:
-    result = jtrans("analyze", analysis, runs[0], "--out", name)
+    result = jtrans("analyze", analysis[0], runs[0], *analysis[1:], "--out", name)
     assert result.code == 2 and f"--out {name} is named like a file" in result.err
     assert f"hint: --out {shlex.quote(Path(name).stem)}\n" in result.err
     assert not loaded_runs and not Path(name).exists()

@@ -208,6 +208,12 @@ def test_an_export_is_no_run_and_no_ensemble(jtrans: Jtrans, run: Path, exported
     assert "not with an ensemble of 2" in result.err
 
 
+def test_a_folder_named_like_a_graph_is_refused(jtrans: Jtrans, run: Path) -> None:
+    result = jtrans("export", run, "--to", "onnx", "--out", "model.onnx")
+    assert result.code == 2 and "--out model.onnx is named like a file" in result.err
+    assert not Path("model.onnx").exists()
+
+
 def test_another_system_is_refused(jtrans: Jtrans, make_run: MakeRun) -> None:
     pytest.importorskip("ctranslate2")
     run = make_run("joint", config={"model": JOINT})

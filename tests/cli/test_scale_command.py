@@ -340,6 +340,12 @@ def test_the_next_command_of_a_configuration_file_names_the_corpus(
     assert " --data nouns --run " in following
 
 
+def test_a_folder_named_like_a_recipe_is_refused(jtrans: Jtrans) -> None:
+    result = jtrans("scale", "demo/transformer", *GIVEN, "--out", "larger.toml")
+    assert result.code == 2 and "--out larger.toml is named like a file" in result.err
+    assert "hint: --out larger\n" in result.err and not Path("larger.toml").exists()
+
+
 def test_given_losses_do_not_overwrite_another_recipe(jtrans: Jtrans, tmp_path: Path) -> None:
     line = ("scale", "demo/transformer", "--out", "larger", "--from-losses", 1.6)
     assert jtrans(*line, 1.5, 1.4).code == 0

@@ -300,9 +300,14 @@ def test_requests_of_a_server_that_is_stopped_are_refused(
 
 def test_a_connection_serves_several_requests(url: str) -> None:
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+    connection.connect()
+    port = connection.sock.getsockname()
     for source in ("hund", "ein mann"):
         connection.request("POST", "/translate", json.dumps({"source": source}))
         assert json.load(connection.getresponse())["source"] == source
+        connection.request("GET", "/models", headers={"Content-Length": "0"})
+        assert json.load(connection.getresponse())
+        assert connection.sock.getsockname() == port
     connection.close()
 
 

@@ -14,6 +14,7 @@ from jtrans.cli.options import (
     DEVICE,
     JSON,
     argument,
+    check_folder_name,
     data_option,
     grouped,
     option,
@@ -125,6 +126,7 @@ def attention(
     from jtrans.analysis.study.load import system_names
     from jtrans.runs import find_run
 
+    check_folder_name(out)
     text.check()
     selection = shown.selection()
     opened = [find_run(name) for name in runs]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jtrans.cli import console
 from jtrans.cli.analyze.options import check_writable, out_option
 from jtrans.cli.analyze.show import print_item
-from jtrans.cli.options import CHECKPOINT, JSON, argument
+from jtrans.cli.options import CHECKPOINT, JSON, argument, check_folder_name
 
 if TYPE_CHECKING:
     from jtrans.runs import Run
@@ -32,6 +32,7 @@ def layers(
     from jtrans.analysis.study.load import system_names
     from jtrans.runs import find_run
 
+    check_folder_name(out)
     opened = [find_run(name) for name in runs]
     names = system_names(opened)
     for run, name in zip(opened, names, strict=True):

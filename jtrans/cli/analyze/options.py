@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from jtrans.cli.options import (
     DecodingOptions,
     argument,
     check_choice,
+    check_folder_name,
     data_option,
     flag,
     option,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from jtrans.analysis.study.study import Study
 
 OUTPUT, FILES = "Output", "Files, without a run"
-_FILE_NAMES = (".csv", ".html", ".json", ".pdf", ".png", ".svg", ".tex")  # of analyses
 # for commands that do not translate
 TEXT_FILES = ("ref", "src", "train", "languages")
 TRANSLATING = ("hyp", "as_is", "beam", "batch_tokens", "lowercase", *TEXT_FILES)
@@ -230,10 +229,6 @@ class OutputOptions:
             ConfigError: it is named like a file.
         """
         if self.out is not None:
-            if self.out.suffix.lower() in _FILE_NAMES and not self.out.is_dir():
-                raise usage_error(
-                    f"--out {self.out} is named like a file, but names a folder for all files",
-                    f"--out {shlex.quote(str(self.out.with_suffix('')))}",
-                )
+            check_folder_name(self.out)
             return self.out
         return study.runs[0].reports_folder if study.runs else Path("reports")

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from jtrans.cli.options import DEVICE, JSON, SETTINGS, argument, data_option, flag, option
+from jtrans.cli.options import (
+    DEVICE,
+    JSON,
+    SETTINGS,
+    argument,
+    check_folder_name,
+    data_option,
+    flag,
+    option,
+)
 from jtrans.cli.scale.from_losses import Losses, scale_joint_layers, scale_sizes
 from jtrans.cli.scale.trained import make_plan, scale_recipe, show_plan
 from jtrans.errors import usage_error
@@ -60,6 +69,7 @@ def scale(
 
     check_ratio(ratio)
     check_step(step)
+    check_folder_name(out)
     if from_losses is not None:
         _refuse(
             {

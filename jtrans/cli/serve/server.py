@@ -129,7 +129,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Send the page, or the facts about the models."""
-        has_body = "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
+        lengths = self.headers.get_all("Content-Length", [])
+        has_body = any(length.strip() != "0" for length in lengths)
+        has_body |= "Transfer-Encoding" in self.headers
         self.close_connection |= has_body  # it is not read, and no further request
         if self._page_path == "/":
             self._send(200, _page(), "text/html; charset=utf-8")
