@@ -88,6 +88,7 @@ class TrainingState:
     # the best validation by `best_metric`: its metric, value and update
     best: dict[str, Any] | None = None
     stop_best: float | None = None  # best value of the metric of early stopping
+    stop_metric: str | None = None  # that metric; earlier versions did not record it
     stale: int = 0  # validations since `stop_best`
     plateau: Plateau = field(default_factory=Plateau)  # of the learning rate
     window: BleuWindow = field(default_factory=BleuWindow)  # consecutive validations, if kept

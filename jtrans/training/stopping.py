@@ -63,6 +63,13 @@ class Stopping:
                 kind="config.value",
             )
 
+    def resume(self, state: TrainingState) -> None:
+        """Begin the count of early stopping anew if it was off, or had another metric."""
+        metric = None if self.training.stop is None else self.training.stop.metric
+        if metric is None or state.stop_metric not in (None, metric):
+            state.stop_best, state.stale = None, 0
+        state.stop_metric = metric
+
     def is_validation_due(self, state: TrainingState) -> bool:
         """Return whether to validate before the next update."""
         every = self.training.validate_every
@@ -108,8 +115,6 @@ class Stopping:
                 state.stop_best, state.stale = value, 0
             else:
                 state.stale += 1
-        else:
-            state.stop_best, state.stale = None, 0  # switched on later, it begins anew
         return is_best
 
     def total_updates(self, state: TrainingState, updates_per_epoch: int) -> int | None:

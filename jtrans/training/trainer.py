@@ -155,6 +155,7 @@ class Trainer:
     def _set_state(self, state: TrainingState) -> None:
         self.state = state
         self.updates: list[list[MicroBatch]] = []  # the updates of the current epoch
+        self.stopping.resume(state)
         state.trouble.use(self.training.learning_rate)
         self.metrics = Metrics(self.run, state, is_joint=self.model.is_joint, ranks=self.ranks)
         self.gradient.accumulator.limits = state.limits

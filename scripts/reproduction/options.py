@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
         "--budget",
         type=float,
         metavar="MINUTES",
-        help="end training after this time; what is trained by then is translated and scored, and "
+        help="end training after this time; rows trained by then are translated and scored, and "
         "the same command continues",
     )
     options.add_argument(

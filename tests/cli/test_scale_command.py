@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 from plugins.command_line import Jtrans
+from plugins.random_runs import RunOn
 
+from jtrans.cli.scale.trained import make_plan
 from jtrans.config import Config, load_config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.models.zoo import system_configs
@@ -175,6 +177,14 @@ def test_three_models_are_trained_and_the_scaled_recipe_trains(
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*.safetensors")}
     assert jtrans(*line, "--seeds", "2", "--run", "--json").code == 0
     assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_the_configuration_file_of_a_run_is_scaled_on_its_corpus(
+    corpus: PreparedCorpus, run_on: RunOn
+) -> None:
+    run = run_on(corpus, "mine").folder
+    plan = make_plan(str(run / "config.toml"), None, None, 2.0, 1, None, [])
+    assert (plan.data, plan.out) == (corpus.folder, Path("runs/scale/mine"))
 
 
 @pytest.mark.thorough

@@ -275,10 +275,29 @@ def test_another_name_in_a_file_replaces_the_whole_section(tmp_path: Path) -> No
     assert (training.schedule.warmup, training.schedule.replicas) == (500, 2)
 
 
-def test_early_stopping_that_is_switched_off_and_on_counts_anew(make_config: Any) -> None:
+@pytest.mark.parametrize(
+    ("then", "best", "stale"),
+    [
+        ("valid-chrf", 50.0, 1),
+        (None, None, 0),
+        ("valid-loss", None, 0),  # switched off and on before any validation
+    ],
+)
+def test_early_stopping_that_is_switched_off_or_has_another_metric_counts_anew(
+    make_config: Any, then: str | None, best: float | None, stale: int
+) -> None:
     state = TrainingState()
-    for metric, chrf in (("valid-chrf", 50.0), ("valid-chrf", 40.0), (None, 45.0)):
+    for metric, values in (("valid-chrf", (50.0, 40.0)), (then, ())):
         training = make_config(stop={"metric": metric} if metric else None, max_epochs=9).training
         stopping = Stopping(training, Schedule.from_config(training, 16))
-        stopping.judge(state, {"loss": 2.0, "bleu": 30.0, "chrf": chrf})
-    assert (state.stop_best, state.stale) == (None, 0)
+        stopping.resume(state)
+        for chrf in values:
+            stopping.judge(state, {"loss": 2.0, "bleu": 30.0, "chrf": chrf})
+    assert (state.stop_best, state.stale, state.stop_metric) == (best, stale, then)
+
+
+def test_a_count_of_an_earlier_version_goes_on(make_config: Any) -> None:
+    state = TrainingState(stop_best=50.0, stale=1)  # without its metric
+    training = make_config(stop={"metric": "valid-chrf"}, max_epochs=9).training
+    Stopping(training, Schedule.from_config(training, 16)).resume(state)
+    assert (state.stop_best, state.stale) == (50.0, 1)

@@ -36,13 +36,16 @@ def make_plan(
     from jtrans.api import find_data
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
+    from jtrans.runs import Run
     from jtrans.scaling.experiment import ScalingPlan
 
     config = load_config(recipe, system_configs(), overrides=settings or ())
     chosen = (config.training.seed,) if seeds is None else tuple(read_seeds(seeds))
     own = Path(recipe)
-    place = out or Path("runs/scale") / (own.stem if own.suffix == ".toml" else own)
-    folder = find_data(data, config)
+    run = own.parent if own.suffix == ".toml" and Run.exists(own.parent) else None
+    name = own.stem if own.suffix == ".toml" else own
+    place = out or Path("runs/scale") / (run.resolve().name if run else name)
+    folder = find_data(data, config, run)
     plan = ScalingPlan(recipe, config, folder, place, ratio, step, chosen)
     plan.check()
     return plan
