@@ -206,7 +206,7 @@ def prepare(
         "languages": languages,
         **({"skip_bad_lines": True} if skip_bad_lines else {}),
     }
-    if name is None and any(map(_is_prepared, files["train"])):
+    if name is None and any(_is_prepared(path, languages) for path in files["train"]):
         if workers is not None:
             raise usage_error("--workers has no effect on merging, one process", "leave it out")
         options = {**files, "from": originals, **chosen}
@@ -239,8 +239,13 @@ def prepare(
     _show(prepared, as_json=as_json)
 
 
-def _is_prepared(path: str) -> bool:
-    return (Path(path) / "corpus.json").is_file()
+def _is_prepared(path: str, languages: str | None = None) -> bool:
+    """Return whether a path is that of a prepared corpus, and no prefix of files beside it."""
+    from jtrans.corpora.packed import find_packed
+
+    sides = languages.split("-") if languages else []
+    is_prefix = any(find_packed(Path(f"{path}.{side}")) for side in sides)
+    return not is_prefix and (Path(path) / "corpus.json").is_file()
 
 
 def _merge_parts(

@@ -88,12 +88,20 @@ def merge_prepared(
         command: the command that merged the corpora, to record.
 
     Raises:
-        CorpusError: a part cannot be used or does not fit the first; nothing was written.
+        CorpusError: a part cannot be used, does not fit the first, or is `folder`; nothing was
+            written.
         WorkError: the disk is full.
     """
     progress = progress or Silent()
     corpora = [PreparedCorpus.open(part) for part in folders]
     _check_parts(corpora)
+    if any(part.folder.resolve() == folder.resolve() for part in corpora):
+        raise CorpusError(
+            f"{folder} is one of the parts, which a merge leaves as they are",
+            where="--out",
+            hint="choose another --out",
+            kind="corpus.parts",
+        )
     request = _request(corpora)
     counts = (f"{part.folder} {part.info['splits']['train']['pairs']:,}" for part in corpora)
     progress.say("Reading", " · ".join(counts))

@@ -140,7 +140,8 @@ def _changes(
     if any(info.get(key) != record.get(key) for key in ("valid_every", "valid_size")):
         changes.append("share of train for valid")
     before, now = _today(info["options"]), _today(record["options"])
-    is_other = info.get("pipeline_digest") != record.get("pipeline_digest")
+    is_merged = any("parts_digest" in each for each in (info, record))  # records no pipeline
+    is_other = not is_merged and info.get("pipeline_digest") != record.get("pipeline_digest")
     if is_other:
         changes.append("text pipeline")
     changes += [

@@ -87,7 +87,9 @@ def _faults(lines: Sequence[str]) -> Iterator[str]:
     first = int(lines[0].startswith("#version:"))
     if first and lines[0].split() not in (["#version:", "0.1"], ["#version:", "0.2"]):
         yield f"BPE codes of unknown version: {lines[0][:60]!r}; jtrans reads 0.1 and 0.2"
-    for number, line in enumerate(lines[first:] or [""], start=first + 1):
+    if not lines[first:]:
+        yield "BPE codes without merges: the file has only a line with the version"
+    for number, line in enumerate(lines[first:], start=first + 1):
         units = line.strip("\r\n ").split(" ")
         if len(units) != 2:
             count = len([unit for unit in units if unit])
@@ -117,7 +119,13 @@ def _file_lines(path: Path) -> Iterator[str]:
     try:
         with openers.get(path.suffix, open)(path, "rb") as handle:
             yield from text_lines(handle, str(path))
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise CorpusError(
+            f"{path} is not a complete {path.suffix} file: {str(error).lower()}",
+            hint="get the file again, or rename it if it is not compressed",
+            kind="corpus.packed",
+        ) from error
+    except OSError as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise CorpusError(
             f"cannot read {path}: {reason}", hint=path_hint(path), kind="corpus.missing"
@@ -136,10 +144,12 @@ def text_lines(handle: IO[bytes], name: str) -> Iterator[str]:
         try:
             yield from raw.decode("utf-8").splitlines(keepends=True)
         except UnicodeDecodeError as error:
+            is_packed = name.endswith((".bz2", ".zip", ".zst"))
+            convert = "convert it first, for example: iconv -f LATIN1 -t UTF-8 < FILE > NEW"
             raise CorpusError(
                 f"{name} is not UTF-8: byte 0x{raw[error.start]:02x}",
                 where=f"line {number}",
-                hint="convert it first, for example: iconv -f LATIN1 -t UTF-8 < FILE > NEW",
+                hint="unpack it first; .gz and .xz are read as they are" if is_packed else convert,
                 kind="corpus.encoding",
             ) from error
 

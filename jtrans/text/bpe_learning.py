@@ -54,7 +54,7 @@ class _Learner:
             index = len(self._words)
             self._words.append(split)
             self._frequencies.append(frequency)
-            if len(word.split()) > 1:
+            if any(map(str.isspace, word)):
                 self._spaced[index] = Counter(pairwise(split))
             for pair in pairwise(split):
                 self._stats[pair] += frequency

@@ -26,6 +26,9 @@ from jtrans.text.moses import CachedMoses
 from jtrans.text.protect import PROTECTED, SPACED, UNSPACED, hide, show
 from jtrans.text.spacing import border, is_spaced
 
+_MOST_TOGETHER = 2_000  # Chinese characters that jieba segments together
+_LONG_RUN = re.compile(rf"([\u4e00-\u9fd5]{{{_MOST_TOGETHER}}})")
+
 
 class Segmenter(ABC):
     """Splits lines of one language into words.
@@ -158,10 +161,15 @@ class Jieba(Segmenter):
     def _pieces(self, line: str) -> Iterator[str]:
         end = 0
         for match in PROTECTED.finditer(line) if self.protect else ():
-            yield from self._cut(line[end : match.start()])
+            yield from self._cut_parts(line[end : match.start()])
             yield match.group()
             end = match.end()
-        yield from self._cut(line[end:])
+        yield from self._cut_parts(line[end:])
+
+    def _cut_parts(self, text: str) -> Iterator[str]:
+        """Cut a text with jieba, whose time grows with the square of a run of characters."""
+        for part in _LONG_RUN.split(text) if len(text) > _MOST_TOGETHER else (text,):
+            yield from self._cut(part)
 
     def _has_space(self, left: str, right: str) -> bool:
         """Return whether there is a space between two words."""

@@ -112,6 +112,24 @@ def test_packed_text_gives_the_merges_of_plain_text(
     assert packed.with_suffix(".codes").read_bytes() == texts[0].with_suffix(".codes").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("name", "packing", "said"),
+    [
+        ("text.gz", "gzip", "is not a complete .gz file: compressed file ended"),
+        ("text.xz", "lzma", "is not a complete .xz file: compressed file ended"),
+        ("text.bz2", "bz2", "hint: unpack it first"),
+    ],
+)
+def test_a_damaged_or_unknown_packing_is_named(
+    jtrans: Jtrans, tmp_path: Path, texts: tuple[Path, Path], name: str, packing: str, said: str
+) -> None:
+    packed = importlib.import_module(packing).compress(texts[0].read_bytes())
+    (tmp_path / name).write_bytes(packed[:-5])
+    line = ("bpe", "learn", "--merges", 5, "--input", tmp_path / name, "--output", "codes")
+    result = jtrans(*line)
+    assert result.code == 2 and said in result.err and not Path("codes").exists()
+
+
 @pytest.mark.parametrize("name", ["text", "text.gz", "text.xz"])
 @pytest.mark.parametrize("content", [None, b"H\xe4user\n", "haus haus".encode("utf-16"), b"", b"a"])
 def test_unusable_input_is_refused_and_nothing_is_written(

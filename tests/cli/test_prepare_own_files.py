@@ -266,6 +266,14 @@ def test_the_provenance_of_a_corpus_is_recorded(jtrans: Jtrans) -> None:
     assert provenance["tools"]["sacremoses"] == importlib.metadata.version("sacremoses")
 
 
+def test_a_corpus_may_have_the_name_of_its_training_files(jtrans: Jtrans) -> None:
+    line = [*OWN[:-1], "train"]
+    assert jtrans(*line).code == 0
+    again = jtrans(*line)
+    assert again.code == 0 and "Unchanged" in again.err
+    assert jtrans(*OWN).code == 0 and Path("out", "corpus.json").is_file()
+
+
 def test_only_the_text_and_the_options_decide_what_is_up_to_date(jtrans: Jtrans) -> None:
     assert jtrans(*OWN).code == 0
     for name in ("train.de", "train.en"):

@@ -194,6 +194,18 @@ def test_a_part_given_twice_is_refused(tmp_path: Path) -> None:
         merge_prepared([tmp_path / "one", tmp_path / "one" / "text" / ".."], tmp_path / "all")
 
 
+def test_a_part_in_the_place_of_the_merge_is_refused(tmp_path: Path) -> None:
+    taken = learn(tmp_path)
+    parts = [tmp_path / "one", tmp_path / "two"]
+    prepare(corpus_of(PARTS[1]), parts[1], options=taken, workers=1)
+    before = (parts[1] / "corpus.json").read_bytes()
+    with pytest.raises(CorpusError, match="two is one of the parts"):
+        merge_prepared(parts, tmp_path / "one" / ".." / "two", force=True)
+    assert (parts[1] / "corpus.json").read_bytes() == before
+    with pytest.raises(CorpusError, match=r"(?m)another prepared corpus: different text$"):
+        prepare(corpus_of(PARTS[0]), merge_prepared(parts, tmp_path / "all").folder, options=taken)
+
+
 def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = learn(tmp_path)
     prepare(corpus_of(PARTS[1]), tmp_path / "two", options=taken, workers=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -105,6 +106,20 @@ def test_jieba_loses_nothing_but_spaces(line: str) -> None:
     once = segmenter.join(segmenter.segment(clean))
     assert once.replace(" ", "") == clean.replace(" ", "")
     assert segmenter.join(segmenter.segment(once)) == once
+
+
+def test_jieba_gets_long_runs_of_characters_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    segmenter, asked = make_segmenter("jieba", "zh"), list[str]()
+    cut = segmenter._cut  # type: ignore[attr-defined]
+
+    def recording(text: str) -> Any:
+        asked.append(text)
+        return cut(text)
+
+    monkeypatch.setattr(segmenter, "_cut", recording)
+    line = "我很好，" + "中" * 5_000 + "我很好。"
+    assert "".join(segmenter.segment(line)) == line
+    assert max(map(len, asked)) < 3_000  # its time grows with the square of their lengths
 
 
 def test_jieba_is_silent_and_leaves_no_file(tmp_path: Path) -> None:

@@ -23,11 +23,11 @@ from jtrans.errors import CorpusError, how_many
 if TYPE_CHECKING:
     from jtrans.text.alignments import WordAlignment
 
-_PHARAOH = re.compile(r"(\d+|NULL)([-?p])(\d+|NULL)(?:[/:]?([SP]))?", re.ASCII)
-_NAACL = re.compile(r"(\d+)\s+(\d+)\s+(\d+)(?:\s+([SP]))?(?:\s+[\d.]+)?", re.ASCII)
-_OCH = re.compile(r"([SP])\s+(\d+)\s+(\d+)", re.ASCII)
+_PHARAOH = re.compile(r"(\d{1,9}|NULL)([-?p])(\d{1,9}|NULL)(?:[/:]?([SP]))?", re.ASCII)
+_NAACL = re.compile(r"(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})(?:\s+([SP]))?(?:\s+[\d.]+)?", re.ASCII)
+_OCH = re.compile(r"([SP])\s+(\d{1,9})\s+(\d{1,9})", re.ASCII)
 _LABEL = re.compile(r"(?<=\d)\s+([SP])(?!\S)")  # "1-2 P" is one pair
-_SENTENCE = re.compile(r"SENT:\s*(\d+)", re.ASCII)
+_SENTENCE = re.compile(r"SENT:\s*(\d{1,9})", re.ASCII)
 ENOUGH = 5  # sentences with links: at least one of them surely links its first word
 
 
@@ -159,7 +159,7 @@ def _links(lines: Sequence[str], path: Path) -> Iterator[_Link]:
                 match = _PHARAOH.fullmatch(pair)
                 if match is None:
                     raise CorpusError(
-                        f"{pair!r} is not a pair of word numbers",
+                        f"{pair[:40]!r} is not a pair of word numbers",
                         where=f"{path}, line {number}",
                         hint="write source-target word numbers from 0, such as 0-0 1-2",
                         kind="corpus.alignment-format",

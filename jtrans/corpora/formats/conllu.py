@@ -19,7 +19,7 @@ from jtrans.errors import CorpusError, how_many, usage_error
 ENDING = ".conllu"
 NO_TAG = "_"  # the tag of a word without a part of speech
 _FORM, _UPOS, _MISC, _COLUMNS = 1, 3, 9, 10
-_ID = re.compile(r"(\d+)(?:-(\d+)|(\.)\d+)?", re.ASCII)
+_ID = re.compile(r"(\d{1,9})(?:-(\d{1,9})|(\.)\d+)?", re.ASCII)
 _TAG = re.compile(r"[A-Z]+|_")
 # "Entity=" also holds chains of coreference, "(e1-person-new", which are not types of entities
 _ENTITY = re.compile(r"(?:NER|Entity)=((?:[BI]-)?[A-Za-z_]+)")
@@ -106,7 +106,7 @@ class _Sentence:
             raise _refused(path, number, f"has {how_many(len(columns), 'column')} instead of 10")
         place = _ID.fullmatch(columns[0])
         if place is None:
-            raise _refused(path, number, f"begins with {columns[0]!r}, not with a word number")
+            raise _refused(path, number, f"begins with {columns[0][:40]!r}, not with a word number")
         word, tag, misc = (columns[column] for column in (_FORM, _UPOS, _MISC))
         if not _TAG.fullmatch(tag):
             raise _refused(path, number, f"has {tag!r} as its part of speech")

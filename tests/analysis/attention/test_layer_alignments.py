@@ -106,6 +106,8 @@ def test_a_file_that_seems_to_count_from_1_needs_to_be_told_so(tmp_path: Path) -
         ("1 1 1\n3 1 1\n", None, "3 1 1 is not in the split of 2 sentences", "line 2"),
         ("SENT: 1\nS 0 1\n", None, "S 0 1 is outside the sentence of 3 source", "line 2"),
         ("SENT: 1\n1 1\n", None, "'1' is not a pair", "line 2"),
+        (f"SENT: {'1' * 5000}\n\n", None, "'SENT:' is not a pair", "line 1"),
+        (f"1 1 1\n{'1' * 5000} 1 1\n", None, "111' is not a pair", "line 2"),
         ("1 1 1\nS 1 1\n", None, "'S' is not a pair", "line 2"),
     ],
 )
@@ -127,6 +129,7 @@ def test_numbers_of_another_base_are_refused(
         ("0-2\n\n", "0-2 is outside the sentence of 3 source and 2 target words", "line 1"),
         ("0-0 1:1\n\n", "'1:1' is not a pair", "line 1"),
         ("-1-0\n\n", "'-1-0' is not a pair", "line 1"),
+        (f"0-{'1' * 5000}\n\n", "111' is not a pair", "line 1"),
         ("0-0\n", "has 1 line, the split 2 sentences", None),
     ],
 )

@@ -103,6 +103,7 @@ def test_two_languages_are_refused(tmp_path: Path) -> None:
     ("old", "new", "fault"),
     [
         ("3\tgo\tgo\tVERB", "three\tgo\tgo\tVERB", "line 6 begins with 'three'"),
+        ("3\tgo\tgo\tVERB", f"{'3' * 5000}\tgo\tgo\tVERB", "line 6 begins with '333"),
         ("3\tgo\tgo\tVERB", "3\tgo\tgo\tVerb, finite", "line 6 has 'Verb, finite' as its part"),
         ("3\tgo\tgo\tVERB", "3 go go VERB", "line 6 has 7 columns instead of 10"),
         (ENGLISH, "# text = nothing\n\n", "holds no sentence"),
