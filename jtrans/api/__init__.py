@@ -10,4 +10,5 @@ from jtrans.api.loaded_run import load as load
 from jtrans.api.training import default_run as default_run
 from jtrans.api.training import find_data as find_data
 from jtrans.api.training import load_recipe as load_recipe
+from jtrans.api.training import run_of_config as run_of_config
 from jtrans.api.training import train as train

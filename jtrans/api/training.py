@@ -7,7 +7,7 @@ import copy
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -48,8 +48,8 @@ def train(
 
     Args:
         recipe: a name of `jtrans recipes`, a TOML file, or its sections as a mapping.
-        data: folder of the prepared corpus; by default the corpus of the existing run, otherwise
-            the recipe's corpus.
+        data: folder of the prepared corpus; by default the corpus of the existing run, or of the
+            run whose configuration file the recipe is, otherwise the recipe's corpus.
         run: folder of the run; by default ``runs/RECIPE``.
         set: settings to change, such as ``{"model.width": 256}``; None removes a limit.
         device: "auto", "cpu", "cuda" or "mps".
@@ -93,7 +93,7 @@ def train(
     with _alone(), _saved_at_interrupt(should_stop) as is_over:
         return train_run(
             config,
-            data=find_data(data, config, None if restart else folder),
+            data=find_data(data, config, None if restart else folder, run_of_config(recipe)),
             run=folder,
             device=None if device is None else str(device),  # of torch.device, too
             restart=restart,
@@ -169,8 +169,14 @@ def _is_string(key: object) -> bool:
     return isinstance(key, str)
 
 
-def find_data(data: str | Path | None, config: Config, continued: Path | None = None) -> Path:
-    """Return the folder given, or that of the run to continue or of the recipe's corpus.
+def find_data(data: str | Path | None, config: Config, *runs: Path | None) -> Path:
+    """Return the folder given, or else that of the first run, or else that of the recipe's corpus.
+
+    Args:
+        data: the folder given.
+        config: the recipe.
+        runs: folders of runs whose data are meant: of the one to continue, of the one whose
+            configuration file was named (`run_of_config`). They need not exist.
 
     Raises:
         ConfigError: none is given, and the recipe names no corpus.
@@ -179,7 +185,7 @@ def find_data(data: str | Path | None, config: Config, continued: Path | None = 
     """
     from jtrans.corpora.catalogue.load import find_entry, is_in_catalogue
 
-    folder = Path(data) if data else _default_data(config, continued)
+    folder = Path(data) if data else _default_data(config, runs)
     is_default = folder == PREPARED / folder.name
     if is_default and not folder.exists() and is_in_catalogue(folder.name):
         is_joint = getattr(config.model, "tie", None) == "all"
@@ -193,17 +199,18 @@ def find_data(data: str | Path | None, config: Config, continued: Path | None = 
     return folder
 
 
-def _default_data(config: Config, continued: Path | None) -> Path:
-    """Return the folder of the data that a run continues with, or of a recipe's prepared corpus."""
+def _default_data(config: Config, runs: Iterable[Path | None]) -> Path:
+    """Return the folder of the first run's data, or of a recipe's prepared corpus."""
     from jtrans.runs import Run
 
-    if continued is not None and Run.exists(continued):
-        recorded = Run(continued).info.get("data")
+    run = next((run for run in runs if run is not None and Run.exists(run)), None)
+    if run is not None:
+        recorded = Run(run).info.get("data")
         if recorded and Path(recorded).is_dir():
             return Path(recorded)
         if recorded and config.data.corpus is None:
             raise CorpusError(
-                f"the prepared corpus of {continued} is no longer in {recorded}",
+                f"the prepared corpus of {run} is no longer in {recorded}",
                 where="--data",
                 hint="--data DIR, the folder where it is now",
                 kind="corpus.not-prepared",
@@ -223,7 +230,7 @@ def default_run(recipe: object) -> Path:
     Raises:
         ConfigError: the recipe has no name.
     """
-    from jtrans.runs import RUNS, Run
+    from jtrans.runs import RUNS
 
     if not isinstance(recipe, (str, Path)):
         raise usage_error(
@@ -232,5 +239,12 @@ def default_run(recipe: object) -> Path:
     path = Path(recipe)
     if path.suffix != ".toml":
         return RUNS / recipe
-    # the configuration file inside a run's folder means that run
-    return path.parent if Run.exists(path.parent) else RUNS / path.stem
+    return run_of_config(path) or RUNS / path.stem
+
+
+def run_of_config(recipe: object) -> Path | None:
+    """Return the folder of the run whose configuration file is the recipe; None without such."""
+    from jtrans.runs import Run
+
+    path = Path(recipe) if isinstance(recipe, (str, Path)) else Path()
+    return path.parent if path.suffix == ".toml" and Run.exists(path.parent) else None

@@ -86,7 +86,7 @@ def train(
 
     jtrans train demo/reformer-fast --run runs/fast --seeds 1,2,3
     """
-    from jtrans.api import default_run, find_data
+    from jtrans.api import default_run, find_data, run_of_config
     from jtrans.cli.train_table import train_with_table
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
@@ -102,7 +102,7 @@ def train(
     options = {key: value for key, value in named.items() if value is not None}
     config = load_config(recipe, system_configs(), overrides=set_ or (), options=options)
     run = run or default_run(recipe)
-    data = find_data(data, config, None if restart else run)
+    data = find_data(data, config, None if restart else run, run_of_config(recipe))
     if keep_optimiser and from_ is None:
         raise usage_error("--keep-optimiser needs --from", "--from RUN names the run to start from")
     # refused here and not by each of the processes

@@ -84,8 +84,18 @@ def test_a_run_continues_with_its_own_data(workplace: Path, jtrans: Jtrans) -> N
     command = ("train", "run/config.toml", "--run", "run", "--set", "training.max_updates=8")
     continued = jtrans(*command)
     assert continued.code == 0 and "continues at update 6" in continued.err
-    restarted = jtrans(*command, "--restart")
-    assert restarted.code == 2 and "--data DIR" in restarted.err
+    restarted = jtrans("train", "tiny.toml", "--run", "run", "--restart")
+    assert restarted.code == 2 and "--data DIR" in restarted.err  # the run is forgotten
+
+
+@pytest.mark.parametrize("options", [("--run", "run", "--restart"), ("--run", "other")])
+def test_the_configuration_file_of_a_run_means_its_data(
+    workplace: Path, jtrans: Jtrans, options: tuple[str, ...]
+) -> None:
+    assert jtrans("train", "tiny.toml", "--data", "data", "--run", "run").code == 0
+    done = jtrans("train", "run/config.toml", *options)
+    assert done.code == 0 and "(new)" in done.err
+    assert Path(Run(Path(options[1])).info["data"]).samefile("data")
 
 
 def test_a_run_whose_data_are_gone_says_where_they_were(workplace: Path, jtrans: Jtrans) -> None:

@@ -58,7 +58,7 @@ def scale_sizes(
     as_json: bool,
 ) -> None:
     """Solve for the sizes of a recipe, of any system; write the scaled recipe into `out`."""
-    from jtrans.api import default_run
+    from jtrans.api import default_run, run_of_config
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
     from jtrans.runs import Run
@@ -80,12 +80,12 @@ def scale_sizes(
     for setting in (*settings, *size_settings(larger)):
         command += ["--set", setting]
     # not the default run of the recipe, which is that of the base model
-    run = default_run(recipe)
+    run, owner = default_run(recipe), run_of_config(recipe)
     layers = "+".join(map(str, layer_counts(larger).values()))
     sizes = f"{layers}-layers-ffn-{ffn_width(larger)}"
     data = None if config.data.corpus else "DIR"
-    if Run.exists(run) and Path(recipe).suffix == ".toml":  # the configuration file of a run
-        data = Run(run).info.get("data") or data
+    if owner is not None:
+        data = Run(owner).info.get("data") or data
     trained = f"{run}-{sizes}"
     if out is not None and not scaling.changes_nothing:
         path = _write_recipe(out, recipe, config, larger, scaling.realised)

@@ -33,16 +33,15 @@ def make_plan(
     settings: list[str] | None,
 ) -> ScalingPlan:
     """Check everything that can be checked before torch is loaded."""
-    from jtrans.api import find_data
+    from jtrans.api import find_data, run_of_config
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
-    from jtrans.runs import Run
     from jtrans.scaling.experiment import ScalingPlan
 
     config = load_config(recipe, system_configs(), overrides=settings or ())
     chosen = (config.training.seed,) if seeds is None else tuple(read_seeds(seeds))
     own = Path(recipe)
-    run = own.parent if own.suffix == ".toml" and Run.exists(own.parent) else None
+    run = run_of_config(recipe)
     name = own.stem if own.suffix == ".toml" else own
     place = out or Path("runs/scale") / (run.resolve().name if run else name)
     folder = find_data(data, config, run)
