@@ -86,7 +86,9 @@ def export(
         )
     check_folder_name(out)
     opened = find_run(run)
-    choices = DecodingChoices(checkpoint, search={"beam": beam})
+    # CTranslate2 knows no other length penalty; the run searches with the same
+    form = {"length_penalty_form": "power"} if program == "ctranslate2" else {}
+    choices = DecodingChoices(checkpoint, search={"beam": beam, **form})
     given = {"--split": split != "test", "--data": data is not None, "--beam": beam is not None}
     if check:
         choices.check([opened])

@@ -28,6 +28,7 @@ from jtrans.errors import how_many, usage_error
 
 if TYPE_CHECKING:
     from jtrans.config import Config, TrainingConfig
+    from jtrans.runs import Run
     from jtrans.training.events import Result
 
 START = "Start and end"
@@ -107,8 +108,7 @@ def train(
         raise usage_error("--keep-optimiser needs --from", "--from RUN names the run to start from")
     # refused here and not by each of the processes
     trainings = {run: config} if seeds is None else _for_seeds(config, run, seeds, seed)
-    if from_ is not None:
-        find_run(from_)
+    initial = find_run(from_) if from_ is not None else None
     place, count = place_of_process(), ranks.count_processes(processes, gpus, device)
     if dry_run:
         if count is not None or shard_model:
@@ -117,7 +117,7 @@ def train(
                 "leave out --processes, --gpus and --shard-model",
             )
         _note_unused(set_ or (), config)
-        _estimate(config, data, device, as_json=as_json)
+        _estimate(config, data, device, initial, keep_optimiser=keep_optimiser, as_json=as_json)
         return
     if shard_model and place is None and count in (None, 1):
         raise usage_error(
@@ -319,11 +319,21 @@ def window_text(window: Mapping[str, Any]) -> str:
     )
 
 
-def _estimate(config: Config, data: Path, device: str | None, *, as_json: bool) -> None:
+def _estimate(
+    config: Config,
+    data: Path,
+    device: str | None,
+    initial: Run | None,
+    *,
+    keep_optimiser: bool,
+    as_json: bool,
+) -> None:
     from jtrans.cli.train_table import duration
     from jtrans.training.estimate import estimate as make_estimate
 
-    estimate = make_estimate(config, data=data, device=device)
+    estimate = make_estimate(
+        config, data=data, device=device, initial=initial, keep_optimiser=keep_optimiser
+    )
     if as_json:
         console.print_json(estimate.to_json())
         return

@@ -147,11 +147,16 @@ def require_labels(run: Run) -> dict[str, list[str]]:
     """
     if run.label_names:
         return run.label_names
-    system = run.config(system_configs()).model.system
+    model = run.config(system_configs()).model
+    system = model.system
     able = tagging_systems()
     if system in able:
-        message = f"{run.name} was trained without labels, so it cannot tag"
+        weights = [getattr(model, f"{kind}_weight", 1.0) for kind in ("pos", "ner")]
+        is_off = not any(weights)
+        without = "with the weights of all tags 0" if is_off else "without labels"
+        message = f"{run.name} was trained {without}, so it cannot tag"
         hint = "train it on a corpus prepared with --labels"
+        hint += ", with --set model.pos_weight=0.1 or model.ner_weight=0.1" if is_off else ""
     else:
         message = f"{run.name} cannot tag: the system {system} has no tagging heads"
         hint = f"systems that tag: {', '.join(able) or 'none'}"

@@ -367,7 +367,8 @@ class HybridConfig(SystemConfig):
             names |= {"rnmt_decoder_layers", "rnmt_heads", "rnmt_attention_dropout"}
         if self.encoder == "transformer":
             names |= {"rnmt_encoder_layers"}
-        if (self.encoder, self.decoder) == ("rnmt", "rnmt"):
+        is_bare = self.encoder == "cascade" and not self.n_cascade
+        if self.decoder == "rnmt" and (self.encoder == "rnmt" or is_bare):
             names |= {"ffn_width", "heads", "dropout", "attention_dropout", "relu_dropout"}
         if (self.encoder, self.decoder) == ("transformer", "transformer"):
             names |= {"rnmt_dropout", "rnmt_initial_range"}
@@ -395,7 +396,8 @@ class HybridConfig(SystemConfig):
         for name, count in used.items():
             if self.width % count:
                 raise ValueError(f"width {self.width} is not a multiple of {name} {count}")
-        if "heads" in used and (self.width % 2 or self.width < 4):
+        has_positions = "heads" in used or self.cascade_positions
+        if has_positions and (self.width % 2 or self.width < 4):
             raise ValueError(
                 f"width {self.width} must be even and at least 4 (sine and cosine halves)"
             )

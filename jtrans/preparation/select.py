@@ -135,10 +135,12 @@ def _choose_valid(
     shared = (_is_repeated(keys["source"]) | _is_repeated(keys["target"]))[first]
     first = first[np.lexsort((pairs, shared))]
     if len(first) <= size:
+        is_lossy = sum(dropped.values()) > MANY_DROPPED * train.size
         raise CorpusError(
             f"--valid-size takes {how_many(size, 'pair')} from train, which has "
             f"{len(first):,} different ones after cleaning ({_counts(dropped)})",
-            hint="take fewer, or give more training text",
+            hint="take fewer, or give more training text"
+            + (f"; most were dropped for: {_main_reason(dropped, request)}" if is_lossy else ""),
             kind="corpus.valid-size",
         )
     taken = np.zeros(train.size, np.bool_)

@@ -51,15 +51,31 @@ class Estimate:
         return dataclasses.asdict(self)
 
 
-def estimate(config: Config, *, data: Path, device: str | None = None) -> Estimate:
+def estimate(
+    config: Config,
+    *,
+    data: Path,
+    device: str | None = None,
+    initial: Run | None = None,
+    keep_optimiser: bool = False,
+) -> Estimate:
     """Estimate rate, time and memory; trains nothing and writes nothing.
+
+    Args:
+        config: the recipe.
+        data: folder of the prepared corpus.
+        device: as for `train`, like the arguments that follow.
+        initial: the run whose weights training would begin with.
+        keep_optimiser: whether it would begin with that run's optimiser, too.
 
     Raises:
         JtransError: under the same conditions as `train`.
         WorkError: the largest micro-batch does not fit into memory.
     """
     corpus = PreparedCorpus.open(data)
-    trainer, info = make_trainer(Run(data), config, corpus, device=device)
+    trainer, info = make_trainer(
+        Run(data), config, corpus, device=device, initial=initial, keep_optimiser=keep_optimiser
+    )
     initialise(trainer.model, config, corpus)
     splits: list[int] = []
     accumulator = trainer.gradient.accumulator

@@ -76,6 +76,9 @@ def test_a_check_compares_with_the_run(
     assert check["lines"] == 12
     assert check["log_prob_difference"] < 1e-4
     assert [each["name"] for each in check["systems"]] == ["torch float32", "ctranslate2 float32"]
+    gnmt = run_on(corpus, "gnmt", config={"decoding": {"length_penalty_form": "gnmt"}}).folder
+    result = jtrans("export", gnmt, "--to", "ctranslate2", "--check", "--json")
+    assert result.code == 0 and json.loads(result.out)["check"]["log_prob_difference"] < 1e-4
     monkeypatch.setattr(Comparison, "lost", 0.3)
     result = jtrans("export", run, "--to", "ctranslate2", "--check", "--split", "valid")
     assert result.code == 4

@@ -130,6 +130,12 @@ def test_a_valid_split_larger_than_train_is_refused(jtrans: Jtrans, size: int) -
     assert not Path("out").exists() and not Path(".out.work").exists()
 
 
+def test_a_valid_split_that_cleaning_leaves_no_pairs_for_names_the_rule(jtrans: Jtrans) -> None:
+    result = jtrans(*CUT, "--valid-size", 50, "--max-length", 1)
+    assert result.code == 2
+    assert "most were dropped for: too long (--max-length is 1)" in result.err
+
+
 def test_another_size_needs_force_and_both_ways_exclude_each_other(jtrans: Jtrans) -> None:
     assert jtrans(*CUT, "--valid-size", 7).code == 0
     other = jtrans(*CUT, "--valid-size", 8)

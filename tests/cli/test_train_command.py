@@ -312,6 +312,10 @@ def test_a_run_starts_from_another_with_a_part_frozen(workplace: Path, jtrans: J
     assert re.match(r"initial  \* of runs/base \(step-00000006\), \d+ tensors", lines[1])
     dry = jtrans(*command, "runs/never", *more, "--dry-run")
     assert re.search(r"parameters and [\d,]+ frozen", dry.out)
+    small = ("train", "tiny.toml", "--data", "data", "--from", "runs/base")
+    for way in (("--dry-run",), ("--run", "runs/never")):
+        refused = jtrans(*small, *way, "--set", "model.width=12")
+        assert refused.code == 2 and "runs/base" in refused.err
     both = jtrans(*command, "runs/never", *more, "--from", "runs/base")
     assert both.code == 2
     assert "--set training.init_from=[]" in both.err

@@ -84,3 +84,7 @@ def test_a_system_without_heads_names_those_that_have_some(
     assert "tagger" in str(caught.value.hint)
     with pytest.raises(ConfigError, match="unlabelled was trained without labels"):
         require_labels(Run.open(make_tagger("unlabelled", labels={})))
+    off = {"system": "transformer-pp", "pos_weight": 0.0, "ner_weight": 0.0}
+    with pytest.raises(ConfigError, match="with the weights of all tags 0") as caught:
+        require_labels(Run.open(make_run("off", config={"model": off})))
+    assert "pos_weight" in str(caught.value.hint)

@@ -21,6 +21,10 @@ MODELS: dict[str, list[dict[str, Any]]] = {
         for encoder, decoder in itertools.product(
             ("transformer", "rnmt", "cascade", "columns"), ("transformer", "rnmt")
         )
+    ]
+    + [
+        {"encoder": "cascade", "decoder": "rnmt", "n_cascade": 0},
+        {"encoder": "cascade", "decoder": "rnmt", "n_cascade": 0, "cascade_positions": True},
     ],
     "transformer-pp": [
         {"encoder_layers": 3, "pos_tags": 3, "ner_tags": 3},

@@ -96,9 +96,10 @@ def _check_folder(entry: Entry, folder: Path) -> None:
             kind="corpus.built-in",
         )
     if not folder.exists():
+        instead = "" if entry.is_licensed else ", or leave out --from to download them"
         raise CorpusError(
             f"no such folder: {folder}",
-            hint="name the folder of the original files, or leave out --from to download them",
+            hint=f"name the folder of the original files{instead}",
             kind="corpus.missing-folder",
         )
     if not folder.is_dir() and not is_archive(folder.name):

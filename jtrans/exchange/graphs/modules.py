@@ -78,6 +78,8 @@ class StepGraph(nn.Module):
     def forward(self, token: Tensor, position: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
         """Return log-probabilities of the next token, [N, V], and the tensors that changed."""
         log_probs, after = self.advance(token, position, *state)
+        # a model without positions does not use it, and an export drops unused inputs
+        log_probs = log_probs + 0 * position
         named = zip(tensors(after), self.fixed, strict=True)
         return (log_probs, *(tensor for (_, tensor), is_fixed in named if not is_fixed))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from jtrans.text.normalise import normalise
 from jtrans.text.widths import narrowed
 
 _BATCH = 256
+_JOINERS = re.compile("[\u200c\u200d]")
 
 
 class LabelSource(Protocol):
@@ -189,6 +191,7 @@ class ConlluLabels:
 def _key(words: Iterable[str]) -> bytes:
     # full-width letters may be ASCII in the words of a tagger, as they are in those of a pipeline
     text = narrowed("".join(normalise(word).replace(" ", "") for word in words), "").lower()
+    text = _JOINERS.sub("", text)  # normalising drops those that are a word of a tagger
     return short_digest(text.encode("utf-8"))
 
 

@@ -245,8 +245,10 @@ def test_offline_is_refused_before_anything_else() -> None:
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match="no such folder"):
-        deliver(find_entry("multi30k-de-en"), tmp_path / "nowhere")
+    for name, is_licensed in (("multi30k-de-en", False), ("nist-zh-en", True)):
+        with pytest.raises(CorpusError, match="no such folder") as caught:
+            deliver(find_entry(name), tmp_path / "nowhere")
+        assert ("download" in str(caught.value.hint)) is not is_licensed
 
 
 def test_a_file_that_is_no_archive_is_not_unpacked(tmp_path: Path) -> None:

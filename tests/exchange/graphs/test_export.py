@@ -61,7 +61,10 @@ def make(make_run: MakeRun, system: str, sizes: dict[str, Any]) -> Run:
 
 
 # a buffer of two rows is full after the second step
-VARIANTS = {"transformer-pp": SIZES | ONE_LAYER | {"ner_tags": 0, "kernels": [2], "dilation": 1}}
+VARIANTS = {
+    "transformer-pp": SIZES | ONE_LAYER | {"ner_tags": 0, "kernels": [2], "dilation": 1},
+    "pervasive": TRACED["pervasive"] | {"positions": False},
+}
 CASES = [*TRACED.items(), *VARIANTS.items()]
 
 

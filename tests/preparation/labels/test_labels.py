@@ -156,6 +156,15 @@ def test_full_width_letters_are_found_as_narrow_ones(tmp_path: Path) -> None:
         assert ConlluLabels(path).tag([line]) == [Tagged(["ABC"], ["X"], ())]
 
 
+def test_emoji_that_a_tagger_divides_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "tags.conllu"
+    words = ["\U0001f468", "\u200d", "\U0001f469", "ok"]
+    rows = (f"{number}\t{word}\t_\tX\t_\t_\t0\t_\t_\t_\n" for number, word in enumerate(words, 1))
+    path.write_text("".join(rows), encoding="utf-8")
+    (tagged,) = ConlluLabels(path).tag(["\U0001f468\u200d\U0001f469 ok"])
+    assert tagged is not None and tagged.words[-1] == "ok"
+
+
 def test_labels_of_a_file_reach_the_prepared_corpus(tmp_path: Path, conllu: Path) -> None:
     text = ParallelText(["Anna geht zum See.", "Nein", "Ja"], ["x y z a", "no", "yes"])
     splits = {"train": text, "valid": ParallelText(["Ja"], ["yes"])}
