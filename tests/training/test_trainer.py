@@ -251,6 +251,24 @@ def test_training_stops_when_nothing_gets_better(
     assert (result.reason, result.update) == ("patience", 7)
 
 
+def test_another_metric_of_early_stopping_is_not_compared_with_the_old_best(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    def go_on(metric: str | None, max_updates: int, *, is_stopped: bool = False) -> Result:
+        stop = {"metric": metric, "patience": 1} if metric else None
+        limits = {"validate_every": 2, "max_updates": max_updates, "stop": stop}
+        config = make_config(validate_sentences=2, **limits)
+        return train(
+            config, data=corpus.folder, run=tmp_path / "run", should_stop=lambda: is_stopped
+        )
+
+    loss = go_on("valid-loss", 2).validation["loss"]
+    assert go_on(None, 8, is_stopped=True).reason == "stopped"  # before any validation
+    result = go_on("valid-bleu", 8)
+    assert result.validation["bleu"] < loss  # the losses are no values that a BLEU has to beat
+    assert result.update > 4
+
+
 def test_training_ends_when_its_time_is_used_up(
     corpus: PreparedCorpus, make_config: Any, tmp_path: Path
 ) -> None:
