@@ -23,7 +23,7 @@ bpe = command_group(
 def learn(
     merges: int = option("Number of merges to learn.", default=..., min=1),
     inputs: list[Path] = option(
-        "UTF-8 text with spaces between words, .gz and .xz too; repeat it for joint BPE.",
+        "UTF-8 text with spaces between words, also .gz, .xz and .zst; repeat it for joint BPE.",
         "FILE",
         default=...,
         names=["--input"],
@@ -41,7 +41,7 @@ def learn(
     """
     from jtrans.cli.translate.input import check_outputs
     from jtrans.cli.translate.output import open_output
-    from jtrans.corpora.packed import fed_to, without_packing
+    from jtrans.files.packed import fed_to, without_packing
     from jtrans.text.bpe import count_file, count_merges
     from jtrans.text.bpe import learn as learn_merges
 

@@ -241,7 +241,7 @@ def prepare(
 
 def _is_prepared(path: str, languages: str | None = None) -> bool:
     """Return whether a path is that of a prepared corpus, and no prefix of files beside it."""
-    from jtrans.corpora.packed import find_packed
+    from jtrans.files.packed import find_packed
 
     sides = languages.split("-") if languages else []
     is_prefix = any(find_packed(Path(f"{path}.{side}")) for side in sides)

@@ -20,10 +20,10 @@ from typing import overload
 
 import numpy as np
 
-from jtrans.corpora.packed import PACKINGS, fed_to, read_chunks
 from jtrans.errors import CorpusError
 from jtrans.files import disk_errors
 from jtrans.files import text as text_files
+from jtrans.files.packed import PACKINGS, fed_to, read_chunks
 
 # Separators that other tools treat as line ends, with the names shown to users.
 ODD_SEPARATORS = {

@@ -16,10 +16,10 @@ from jtrans.corpora.formats.plain import read_pair
 from jtrans.corpora.formats.tmx import read_tmx
 from jtrans.corpora.formats.tsv import read_tsv
 from jtrans.corpora.formats.wmt_xml import read_wmt_xml
-from jtrans.corpora.packed import find_packed, without_packing
 from jtrans.corpora.parallel import Corpus, ParallelText, join_texts
 from jtrans.errors import CorpusError, usage_error
 from jtrans.files import path_hint
+from jtrans.files.packed import find_packed, without_packing
 
 # Formats that hold both sides, by the file's ending (before .gz, .xz, .zst).
 LINE_FORMATS = {".tsv": read_tsv, ".jsonl": read_jsonl}

@@ -1,4 +1,4 @@
-"""Writing that is whole or absent, line files, digests, and what a user is told of failures."""
+"""Whole-or-absent writing, line and packed files, digests, and what users are told of failures."""
 
 from jtrans.files.cache import cache_folder as cache_folder
 from jtrans.files.digests import file_digest as file_digest
@@ -10,6 +10,7 @@ from jtrans.files.faults import creation_errors as creation_errors
 from jtrans.files.faults import disk_errors as disk_errors
 from jtrans.files.names import as_text as as_text
 from jtrans.files.names import path_hint as path_hint
+from jtrans.files.packed import open_unpacked as open_unpacked
 from jtrans.files.text import long_line as long_line
 from jtrans.files.text import raw_lines as raw_lines
 from jtrans.files.text import read_json as read_json

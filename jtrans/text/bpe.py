@@ -5,20 +5,17 @@ Every piece of a word but the last ends in ``@@``.
 
 from __future__ import annotations
 
-import gzip
 import io
-import lzma
-import zlib
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
 from random import Random
-from typing import IO, Any
+from typing import IO
 
 from jtrans.errors import CorpusError, how_many
-from jtrans.files import path_hint, raw_lines
+from jtrans.files import open_unpacked, raw_lines
 from jtrans.text.bpe_learning import END, learn_merges, merge_pair
 
 MARK = "@@"
@@ -110,26 +107,13 @@ def read_codes(path: Path) -> str:
 
 
 def _file_lines(path: Path) -> Iterator[str]:
-    """Yield the `text_lines` of a file, which may be packed (.gz, .xz).
+    """Yield the `text_lines` of a file, which may be packed.
 
     Raises:
         CorpusError: it is missing, a folder, not readable, damaged, or not UTF-8.
     """
-    openers: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
-    try:
-        with openers.get(path.suffix, open)(path, "rb") as handle:
-            yield from text_lines(handle, str(path))
-    except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise CorpusError(
-            f"{path} is not a complete {path.suffix} file: {str(error).lower()}",
-            hint="get the file again, or rename it if it is not compressed",
-            kind="corpus.packed",
-        ) from error
-    except OSError as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise CorpusError(
-            f"cannot read {path}: {reason}", hint=path_hint(path), kind="corpus.missing"
-        ) from error
+    with open_unpacked(path) as stream:
+        yield from text_lines(stream, str(path))
 
 
 def text_lines(handle: IO[bytes], name: str) -> Iterator[str]:
@@ -144,12 +128,14 @@ def text_lines(handle: IO[bytes], name: str) -> Iterator[str]:
         try:
             yield from raw.decode("utf-8").splitlines(keepends=True)
         except UnicodeDecodeError as error:
-            is_packed = name.endswith((".bz2", ".zip", ".zst"))
+            is_packed = name.endswith((".bz2", ".zip", ".7z", ".lz4"))
             convert = "convert it first, for example: iconv -f LATIN1 -t UTF-8 < FILE > NEW"
             raise CorpusError(
                 f"{name} is not UTF-8: byte 0x{raw[error.start]:02x}",
                 where=f"line {number}",
-                hint="unpack it first; .gz and .xz are read as they are" if is_packed else convert,
+                hint="unpack it first; .gz, .xz and .zst are read as they are"
+                if is_packed
+                else convert,
                 kind="corpus.encoding",
             ) from error
 

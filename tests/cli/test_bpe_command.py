@@ -95,11 +95,13 @@ def test_codes_are_written_into_a_pipe(
     assert not Path("-").exists() and "Next:" not in printed.err
 
 
-@pytest.mark.parametrize("packing", ["gzip", "lzma"])
+@pytest.mark.parametrize(
+    ("ending", "packing"), [("gz", "gzip"), ("xz", "lzma"), ("zst", "zstandard")]
+)
 def test_packed_text_gives_the_merges_of_plain_text(
-    jtrans: Jtrans, tmp_path: Path, texts: tuple[Path, Path], packing: str
+    jtrans: Jtrans, tmp_path: Path, texts: tuple[Path, Path], ending: str, packing: str
 ) -> None:
-    packed = tmp_path / f"packed.{'gz' if packing == 'gzip' else 'xz'}"
+    packed = tmp_path / f"packed.{ending}"
     packed.write_bytes(importlib.import_module(packing).compress(texts[0].read_bytes()))
     for text in (texts[0], packed):
         codes = text.with_suffix(".codes")
@@ -115,8 +117,9 @@ def test_packed_text_gives_the_merges_of_plain_text(
 @pytest.mark.parametrize(
     ("name", "packing", "said"),
     [
-        ("text.gz", "gzip", "is not a complete .gz file: compressed file ended"),
-        ("text.xz", "lzma", "is not a complete .xz file: compressed file ended"),
+        ("text.gz", "gzip", "is not a complete gzip file: Compressed file ended"),
+        ("text.zst", "zstandard", "is not a complete zst file: it is truncated"),
+        ("text.xz", "lzma", "is not a complete xz file: Compressed file ended"),
         ("text.bz2", "bz2", "hint: unpack it first"),
     ],
 )

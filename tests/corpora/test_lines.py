@@ -123,7 +123,7 @@ def test_without_a_zstandard_package_the_way_to_get_it_is_shown(
     def absent(name: str) -> None:
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr("jtrans.corpora.packed.importlib.import_module", absent)
+    monkeypatch.setattr("jtrans.files.packed.importlib.import_module", absent)
     with pytest.raises(CorpusError, match="zstandard") as caught:
         read_line_file(write(tmp_path / "t.de.zst", b"x"))
     assert "pip install 'jtrans[zstd]'" in str(caught.value.hint)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from jtrans.cli.translate.lines import until_refused
-from jtrans.corpora.packed import without_packing
 from jtrans.errors import CorpusError, JtransError
 from jtrans.files import raw_lines
+from jtrans.files.packed import without_packing
 
 # The lines of a chunk are sorted by length, and its output follows as a whole.
 CHUNK_LINES = 2048

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from jtrans.corpora.entry import Entry, FileChoice, SplitPart
-from jtrans.corpora.packed import find_packed, without_packing
 from jtrans.errors import CorpusError
+from jtrans.files.packed import find_packed, without_packing
 
 # Original files are a few folders deep; a disk named by mistake is not searched.
 DEEPEST = 8

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from jtrans.corpora.lines import LineFile, Without, notes_of
-from jtrans.corpora.packed import PACKINGS, find_packed, without_packing
 from jtrans.corpora.pairing import check_counts
 from jtrans.corpora.parallel import ParallelText, join_texts
 from jtrans.errors import CorpusError, did_you_mean
+from jtrans.files.packed import PACKINGS, find_packed, without_packing
 
 MOST_REFERENCES = 20  # among which a gap in their numbers is noticed
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
-from jtrans.corpora.packed import fed_to, read_chunks
 from jtrans.errors import CorpusError
+from jtrans.files.packed import fed_to, read_chunks
 
 _ENCODING = re.compile(
     rb"""(?:\xef\xbb\xbf)?<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._-]+)["']"""

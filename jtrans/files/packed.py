@@ -5,18 +5,21 @@ from __future__ import annotations
 import contextlib
 import gzip
 import importlib
+import io
 import lzma
 import shlex
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from jtrans.errors import CorpusError
-from jtrans.files import path_hint
+from jtrans.files.names import path_hint
 
 PACKINGS = (".gz", ".xz", ".zst")
 CHUNK_BYTES = 1 << 20
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 
 def fed_to(command: str, path: Path) -> str:
@@ -66,6 +69,31 @@ def read_chunks(path: Path) -> Iterator[bytes]:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise CorpusError(f"cannot read {path}: {reason}", kind="corpus.unreadable") from error
+
+
+def open_unpacked(path: Path) -> IO[bytes]:
+    """Open a file as a stream of its unpacked contents; reading raises as `read_chunks` does."""
+    return io.BufferedReader(_ChunkStream(read_chunks(path)))
+
+
+class _ChunkStream(io.RawIOBase):
+    """Chunks as a stream."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = filter(None, chunks)  # an empty read would end the stream
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Fill the start of a buffer, and return how many bytes; 0 at the end."""
+        self._rest = self._rest or memoryview(next(self._chunks, b""))
+        room = memoryview(buffer).cast("B")
+        count = min(len(room), len(self._rest))
+        room[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
 
 
 def _unpacked(path: Path, handle: BinaryIO) -> Iterator[bytes]:
