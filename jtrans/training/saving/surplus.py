@@ -97,9 +97,9 @@ def choose_checkpoints_to_keep(saved: Sequence[Saved], keep: KeepConfig) -> set[
     losses = [each.loss for each in saved]
     validated = [index for index, loss in enumerate(losses) if loss is not None]
     ranked = sorted(validated, key=lambda index: (losses[index], index))
-    timed: dict[int, int] = {}  # the first of each period; the first period has nothing to keep
+    timed: dict[float, int] = {}  # the first of each period; the first period has nothing to keep
     for index, each in enumerate(saved):
-        period = int(each.hours / keep.every_hours) if keep.every_hours else 0
+        period = each.hours // keep.every_hours if keep.every_hours else 0.0
         timed.setdefault(period, index)
-    timed.pop(0, None)
+    timed.pop(0.0, None)
     return {*validated[-keep.last :], *ranked[: keep.best], *timed.values(), len(saved) - 1}
