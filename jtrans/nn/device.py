@@ -170,8 +170,10 @@ def prepare_device(device: torch.device, *, for_training: bool = False) -> Devic
             twentieth faster; in a search the shapes change from step to step.
     """
     info = _prepared(device, for_training=for_training)
-    if device.type != "cpu":  # the choice of oneDNN for a CPU would let a GPU compute in TF32
-        torch.set_float32_matmul_precision("highest")
+    # of the whole process: a run, or another device, may have changed it since the measurement; the
+    # choice of oneDNN for a CPU would let a GPU compute in TF32
+    backend = matmul_backend.PRECISIONS.get(info.matmul_backend, "highest")
+    torch.set_float32_matmul_precision(backend)
     return info
 
 

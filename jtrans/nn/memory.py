@@ -53,7 +53,8 @@ def require_memory(size: int, device: torch.device, purpose: str) -> None:
         return
     available = available_memory()
     if available is not None and size + RESERVE > available:
-        raise MemoryError(f"{purpose} need {gigabytes(size)}, {gigabytes(available)} are available")
+        usable = gigabytes(max(0, available - RESERVE))
+        raise MemoryError(f"{purpose} need {gigabytes(size)}, {usable} are available")
 
 
 @contextlib.contextmanager
@@ -72,9 +73,8 @@ def within_memory() -> Iterator[None]:
         counted.add(id(weight))  # one matrix may be embedding and output
         size += weight.nbytes
         if available is not None and size + RESERVE > available:
-            raise MemoryError(
-                f"the weights need {gigabytes(size)} or more, {gigabytes(available)} are available"
-            )
+            usable = gigabytes(max(0, available - RESERVE))
+            raise MemoryError(f"the weights need {gigabytes(size)} or more, {usable} are available")
 
     hook = torch.nn.modules.module.register_module_parameter_registration_hook(count)
     try:

@@ -32,7 +32,7 @@ def test_the_command_refuses_what_a_cpu_cannot_hold(
     error = done.err[done.err.index("error: ") :]
     assert error.startswith("error: line 2: out of memory with a single sentence of 901 tokens: ")
     assert f"({text}:2)" in error if command == "translate" else f"({text}:2, {text}:2)" in error
-    assert "0.4 GB are available" in error and "hint: " in error
+    assert "0.1 GB are available" in error and "hint: " in error
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("CUDA error: out of memory")])

@@ -185,6 +185,21 @@ def test_preparing_twice_measures_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert prepare_device(CPU) == first
 
 
+@pytest.mark.usefixtures("fresh_choice")
+def test_the_library_is_used_again_after_a_run_has_chosen_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seconds = {"highest": 2.0, "medium": 1.0}
+    monkeypatch.setattr(
+        matmul_backend, "product_seconds", lambda *_: seconds[torch.get_float32_matmul_precision()]
+    )
+    monkeypatch.setattr(matmul_backend, "FP32_ERROR", float("inf"))
+    info = prepare_device(CPU)
+    use_matmul_backend(info, "MKL")
+    assert not matmul_backend.is_onednn_used()
+    assert prepare_device(CPU).matmul_backend == "oneDNN" and matmul_backend.is_onednn_used()
+
+
 def test_a_device_is_described_in_one_line() -> None:
     info = DeviceInfo("cpu", 2, "oneDNN")
     assert info.describe("fp32") == "cpu, 2 threads, fp32 by oneDNN"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 import time
 from collections.abc import Iterator
 
@@ -16,6 +17,9 @@ from torch import Tensor
 FP32_ERROR = 1e-5  # far above the relative error of a true float32 product of 256 terms
 PRECISIONS = {"MKL": "highest", "oneDNN": "medium"}  # torch's switch between them
 
+_lock = threading.Lock()
+_base = PRECISIONS["MKL"]  # the switch outside of all contexts of `_backend`, while there are any
+_wanted: list[str] = []  # the libraries of the contexts, of all threads
 _holders = 0  # while there are any, the switch stays as it is, see `hold_backend`
 
 
@@ -118,12 +122,19 @@ def is_onednn_real_float32() -> bool:
 
 @contextlib.contextmanager
 def _backend(name: str) -> Iterator[None]:
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(PRECISIONS[name])
+    global _base
+    with _lock:
+        if not _wanted:
+            _base = torch.get_float32_matmul_precision()
+        _wanted.append(name)
+        torch.set_float32_matmul_precision(PRECISIONS[name])
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        with _lock:  # contexts of two threads need not end in the order in which they began
+            _wanted.remove(name)
+            left = PRECISIONS[_wanted[-1]] if _wanted else _base
+            torch.set_float32_matmul_precision(left)
 
 
 def is_real_float32() -> bool:

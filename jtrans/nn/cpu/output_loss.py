@@ -72,7 +72,9 @@ class _OutputLoss(torch.autograd.Function):
                 if d_bias is not None:
                     d_bias += scores.sum(0)
         ctx.save_for_backward(d_hidden, d_weight, d_bias)
-        return losses[0], losses[1]
+        loss, nll = losses[0].clone(), losses[1].clone()
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:

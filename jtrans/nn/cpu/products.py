@@ -64,10 +64,6 @@ def has_onednn_bf16() -> bool:
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-# integers of the same size as a number: a number is positive exactly where its bits are
-_BITS = {torch.bfloat16: torch.int16, torch.float32: torch.int32}
-
-
 def relu_gradient_(gradient: Tensor, hidden: Tensor) -> Tensor:
     """Set the gradient to 0 where the hidden layer is 0, and return it.
 
@@ -75,9 +71,11 @@ def relu_gradient_(gradient: Tensor, hidden: Tensor) -> Tensor:
         gradient: gradient of the hidden layer, [n, F]; overwritten.
         hidden: the hidden layer after the ReLU, so nowhere negative, [n, F].
     """
-    bits = _BITS.get(gradient.dtype)
-    if bits is None:
-        return gradient.mul_(hidden > 0)
-    # a product with 0 or 1 of the bits: 45 us where torch's threshold_backward takes 168 in bf16
-    gradient.view(bits).mul_(hidden.view(bits).clamp(0, 1))
+    if gradient.dtype != torch.bfloat16:
+        threshold = torch.ops.aten.threshold_backward
+        threshold.grad_input(gradient, hidden, 0, grad_input=gradient)
+        return gradient
+    # a number is positive exactly where its bits are as an integer: a product with 0 or 1 of them
+    # takes 45 us where threshold_backward takes 168; in float32 it would take twice as long
+    gradient.view(torch.int16).mul_(hidden.view(torch.int16).clamp(0, 1))
     return gradient

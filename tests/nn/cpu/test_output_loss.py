@@ -75,6 +75,12 @@ def test_weights_that_are_not_trained_get_no_gradient() -> None:
     assert not loss.requires_grad
 
 
+def test_the_unsmoothed_loss_has_no_gradient() -> None:
+    x, weight, bias, labels = tensors(6, 4, 8)
+    loss, nll = output_loss(x, weight, bias, labels, 0.1)
+    assert loss.requires_grad and not nll.requires_grad
+
+
 def test_in_bf16_products_are_rounded_and_the_rest_is_not() -> None:
     x, weight, bias, labels = tensors(300, 16, 50, torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):
