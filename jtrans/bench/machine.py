@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -42,28 +41,39 @@ def product_rate(model: TranslationModel, precision: str) -> float:
     return 4.0 * rows * E * F / best
 
 
+def release_memory() -> None:
+    """Give freed memory that is kept for later back to the system, so that it does not count."""
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # not glibc
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+def restart_peak(device: torch.device) -> bool:
+    """Let the peak of memory begin at what is in use now; return whether the system can."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        return True
+    try:
+        # writing 5 resets the peak
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    except OSError:  # not Linux
+        return False
+    return True
+
+
 def peak_during(work: Callable[[], object], device: torch.device) -> int | None:
     """Return the peak bytes of `work` beyond those in use before it.
 
     None if the operating system does not report memory.
     """
-    gc.collect()
+    release_memory()
+    if not restart_peak(device):
+        return None
     if device.type == "cuda":
-        torch.cuda.synchronize(device)
-        torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
         work()
         return torch.cuda.max_memory_allocated(device) - before
-    if not sys.platform.startswith("linux"):
-        return None
-    with contextlib.suppress(OSError, AttributeError):
-        # malloc_trim gives freed blocks back to the system, so that they do not count as used
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
-    try:
-        # writing 5 resets the peak
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    except OSError:
-        return None
     used = process_memory("VmRSS")
     work()
     peak = process_memory("VmHWM")

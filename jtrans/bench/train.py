@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jtrans.bench.flops import TrainingFlops, training_flops
-from jtrans.bench.machine import peak_during, product_rate
+from jtrans.bench.machine import peak_during, product_rate, release_memory, restart_peak
 from jtrans.config import Config
 from jtrans.data.ids import ParallelIds
 from jtrans.data.prepared import PreparedCorpus
@@ -53,7 +53,7 @@ class TrainMeasurement:
     product_flops_per_second: float
     token_padding: float  # share of an epoch's target tokens that is padding
     position_padding: float | None  # share of an epoch's joint positions that is padding
-    peak_bytes: int | None  # most memory in use by this process, or on the GPU
+    peak_bytes: int | None  # most memory in use during updates by this process, or on the GPU
     # None if the operating system does not report it
     bytes_per_position: int | None  # memory of one more position in a micro-batch
     bytes_per_token: int | None  # the same for a target token, in systems without positions
@@ -110,7 +110,7 @@ def measure_train(
     flops = training_flops(config.model, *(len(side.vocabulary) for side in sides))
     with memory_errors():
         per_unit = measure_memory(trainer)
-        clock, updates, products = _time_updates(trainer, epoch, seconds, progress)
+        clock, updates, products, peak = _time_updates(trainer, epoch, seconds, progress)
     done = count(flops, trainer.pairs, list(itertools.chain(*updates)))
     whole = count(flops, trainer.pairs, list(itertools.chain(*epoch)))
     is_joint = trainer.model.is_joint
@@ -128,7 +128,7 @@ def measure_train(
         product_flops_per_second=products,
         token_padding=1.0 - whole.tokens / whole.padded_tokens,
         position_padding=1.0 - whole.positions / whole.padded_positions if is_joint else None,
-        peak_bytes=peak_memory(trainer.model.device) or None,
+        peak_bytes=peak or None,
         bytes_per_position=per_unit if is_joint else None,
         bytes_per_token=None if is_joint else per_unit,
     )
@@ -136,24 +136,31 @@ def measure_train(
 
 def _time_updates(
     trainer: Trainer, epoch: list[list[MicroBatch]], seconds: float, progress: Progress
-) -> tuple[float, list[list[MicroBatch]], float]:
-    """Return the seconds, the updates done in them, and the FLOPs per second of products."""
+) -> tuple[float, list[list[MicroBatch]], float, int]:
+    """Return the seconds, the updates done in them, the FLOPs per second of products, and the peak.
+
+    The peak is of the updates alone: other measurements need more memory than training does.
+    """
+    device = trainer.model.device
     warm_ups = trainer.gradient.accumulator.warm_ups
     if warm_ups:  # training does all updates of an epoch many times, and here there is no time
         epoch = epoch[:GRAPH_UPDATES]
+    release_memory()
     for update in epoch[:1] + epoch * warm_ups:  # allocates memory, loads kernels, captures graphs
         run_update(trainer, update, 1)
-    clock, products = 0.0, 0.0
+    clock, products, peak = 0.0, 0.0, 0
     updates: list[list[MicroBatch]] = []
     while clock < seconds:
         micro_batches = epoch[(len(updates) + 1) % len(epoch)]
+        restart_peak(device)
         start = time.perf_counter()
         run_update(trainer, micro_batches, len(updates) + 2)
         clock += time.perf_counter() - start
+        peak = max(peak, peak_memory(device))
         updates.append(micro_batches)
         products = max(products, product_rate(trainer.model, trainer.precision))
         progress.advance("Training", min(round(clock), round(seconds)), round(seconds))
-    return clock, updates, products
+    return clock, updates, products, peak
 
 
 def run_update(trainer: Trainer, micro_batches: Sequence[MicroBatch], number: int) -> None:

@@ -13,6 +13,7 @@ from jtrans.bench.flops import training_flops
 from jtrans.bench.machine import peak_during
 from jtrans.bench.train import count, measure_train, memory_micro_batches
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.nn.memory import process_memory
 from jtrans.progress import Silent
 from jtrans.training.updates import UpdatePlan
 
@@ -82,3 +83,24 @@ def test_the_peak_of_some_work_is_what_it_held_at_once() -> None:
 
     measured = peak_during(work, CPU)
     assert measured is not None and 0.9 * size < measured < 1.6 * size
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux says")
+def test_the_peak_is_of_updates_and_not_of_other_measurements(
+    corpus: PreparedCorpus, make_config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = 256 * 2**20
+
+    def probe(_: object) -> int:
+        return len(np.ones(size, dtype=np.uint8))
+
+    monkeypatch.setattr("jtrans.bench.train.measure_memory", probe)
+    before = process_memory("VmRSS")
+    measured = measure_train(
+        make_config("transformer"),
+        data=corpus.folder,
+        device="cpu",
+        seconds=0.01,
+        progress=Silent(),
+    )
+    assert before and measured.peak_bytes and measured.peak_bytes < before + 0.9 * size
