@@ -11,7 +11,8 @@ Triton's interpreter; its timings mean nothing.
 
 Needs torch, triton, numpy, pydantic and safetensors besides jtrans itself; the part of the commands
 needs all that jtrans requires.
-Exit codes: 0, 1 when a part failed, 4 when a check of correctness failed.
+Exit codes: 0, 1 when a part failed, 2 for a file of another machine, 4 when a check of
+correctness failed.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+
+from jtrans.files import read_json, write_json
 
 if TYPE_CHECKING:
     from scripts.gpu.timing import Scale
@@ -114,7 +117,11 @@ def run(device: torch.device, chosen: argparse.Namespace) -> Row:
         "failed": [],
         "skipped": [],
     }
-    result["parts"] = _measured_before(result, chosen.json)
+    before = _measured_before(result, chosen.json)
+    result["note"] = before.get("note", "")
+    result["parts"] = {
+        title: part for title, part in before.get("parts", {}).items() if "error" not in part
+    }
     beginning = time.perf_counter()
     scale = Scale.of(device, is_quick=chosen.quick, is_tiny=chosen.tiny)
     for title, part in sections(scale).items():
@@ -140,20 +147,31 @@ def run(device: torch.device, chosen: argparse.Namespace) -> Row:
         result["wrong"] += _wrong(entry)
         result["parts"][title] = entry
         show(title, entry)
-        if chosen.json is not None:
-            text = json.dumps(result, indent=2, default=str)
-            chosen.json.write_text(text + "\n", encoding="utf-8")
+        _write(chosen.json, result)
+    _write(chosen.json, result)  # also where no part ran after those that are skipped
     return result
 
 
+def _write(path: Path | None, result: Row) -> None:
+    if path is not None:
+        write_json(path, json.loads(json.dumps(result, default=str)))
+
+
 def _measured_before(machine: Row, path: Path | None) -> Row:
-    """Return the parts that a file has of the same machine, versions and size, but failed ones."""
+    """Return the result in a file, if there is one, which is of the same machine and size."""
     if path is None or not path.is_file():
         return {}
-    before = json.loads(path.read_text(encoding="utf-8"))
-    if any(before.get(name) != machine[name] for name in SAME):
-        return {}
-    return {title: part for title, part in before["parts"].items() if "error" not in part}
+    before: Row = read_json(path)
+    differing = [name for name in SAME if before.get(name) != machine[name]]
+    if differing:
+        name = differing[0]
+        print(
+            f"{path} was measured with another {name}: {before.get(name)}, here {machine[name]}. "
+            "Name another file.",
+            file=sys.stderr,
+        )
+        raise SystemExit(2)
+    return before
 
 
 def _wrong(part: Row) -> list[str]:
@@ -185,6 +203,8 @@ def _text(value: object) -> str:
 
 def describe_machine(device: torch.device) -> Row:
     """Return the machine and the versions that the figures were measured with."""
+    from scripts.bench.interleave import processor
+
     is_gpu = device.type == "cuda"
     return {
         "device": torch.cuda.get_device_name(device) if is_gpu else platform.processor() or "cpu",
@@ -193,6 +213,8 @@ def describe_machine(device: torch.device) -> Row:
         "cuda": torch.version.cuda,
         "triton": _version("triton"),  # it is imported later
         "python": platform.python_version(),
+        "processor": f"{processor()}, {os.cpu_count()} cores",
+        "date": time.strftime("%Y-%m-%d"),
         "command": "python -m scripts.gpu.check " + " ".join(sys.argv[1:]),
     }
 

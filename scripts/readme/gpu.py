@@ -24,17 +24,20 @@ HIDDEN = ("10 %", "90 %", "ratio")  # of a few searches, in which the first ones
 
 def gpu(result: dict[str, Any]) -> str:
     """Return a line about correctness and a table for each part that is shown."""
-    checks = [row for part in result["parts"].values() for row in part["rows"] if "check" in row]
+    parts: dict[str, dict[str, Any]] = result["parts"]
+    checks = [row for part in parts.values() for row in part.get("rows", []) if "check" in row]
     failed = sum(not row["ok"] for row in checks)
     blocks = [f"{len(checks)} checks of correctness, {failed} of them outside of their tolerance."]
     for title, heading in SHOWN.items():
-        rows = result["parts"].get(title, {}).get("rows", [])
+        rows = parts.get(title, {}).get("rows", [])
         if rows:
             head = [name for name in rows[0] if name not in HIDDEN and not name.endswith(" wall")]
             cells = [[_cell(row.get(name)) for name in head] for row in rows]
             blocks.append(f"{heading}:\n\n{table(head, cells)}")
+    if failures := [title for title, part in parts.items() if "error" in part]:
+        blocks.append(f"Parts that failed: {', '.join(failures)}.")
     place = f"{result['device']}, torch {result['torch']}, {result['processor']}, {result['date']}"
-    return "\n\n".join([*blocks, f"`{result['command']}`; {place}. {result['note']}"])
+    return "\n\n".join([*blocks, f"`{result['command']}`; {place}. {result['note']}".rstrip()])
 
 
 def _cell(value: object) -> str:

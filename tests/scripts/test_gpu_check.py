@@ -73,12 +73,17 @@ def test_a_wrong_number_ends_in_code_4(
 
 
 def test_parts_beyond_the_time_are_named_as_skipped(
-    check: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    check: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
+    path = tmp_path / "gpu.json"
     monkeypatch.setattr(check, "sections", lambda scale: {"late": list})
-    monkeypatch.setattr(sys, "argv", ["check.py", "--minutes", "-1"])
+    monkeypatch.setattr(sys, "argv", ["check.py", "--minutes", "-1", "--json", str(path)])
     assert check.main() == 0
     assert "skipped: late" in capsys.readouterr().out
+    assert json.loads(path.read_text(encoding="utf-8"))["skipped"] == ["late"]
 
 
 def test_the_same_command_goes_on_with_the_parts_that_are_missing(
@@ -109,11 +114,31 @@ def test_the_same_command_goes_on_with_the_parts_that_are_missing(
     assert (report["wrong"], report["failed"]) == (["first"], [])
     report["torch"] = "1.0"  # of another version
     path.write_text(json.dumps(report), encoding="utf-8")
-    check.main()
-    assert measured[4:] == ["first", "second", "third"]
+    with pytest.raises(SystemExit) as caught:
+        check.main()
+    assert caught.value.code == 2
+    report["torch"] = str(torch.__version__)
+    path.write_text(json.dumps(report), encoding="utf-8")
     monkeypatch.setattr(sys, "argv", ["check.py", "--json", str(path), "--quick"])
-    check.main()
-    assert measured[7:] == ["first", "second", "third"]  # other sizes
+    with pytest.raises(SystemExit):  # other sizes
+        check.main()
+    assert len(measured) == 4 and json.loads(path.read_text(encoding="utf-8")) == report
+
+
+def test_a_result_becomes_a_table_with_the_parts_that_failed(
+    check: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail() -> list[dict[str, object]]:
+        raise RuntimeError("no such kernel")
+
+    parts = {"correctness": lambda: [{"check": "logits", "ok": True}], "products": fail}
+    monkeypatch.setattr(check, "sections", lambda scale: parts)
+    path = tmp_path / "gpu.json"
+    monkeypatch.setattr(sys, "argv", ["check.py", "--json", str(path)])
+    assert check.main() == 1
+    text = importlib.import_module("scripts.readme.gpu").gpu(json.loads(path.read_text()))
+    assert text.startswith("1 checks of correctness, 0 of them")
+    assert "Parts that failed: products." in text
 
 
 def test_rates_are_compared_with_the_ceilings_in_a_later_call(
