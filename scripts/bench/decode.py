@@ -291,7 +291,7 @@ def main() -> None:
     table: list[dict[str, Any]] = []
     for batch in chosen.batch or amounts:
         compared = only(variants(chosen.data, batch, amounts[batch]), chosen.only)
-        measured = in_turns(compared, rounds=chosen.rounds or rounds)
+        measured = in_turns(compared, rounds=chosen.rounds or rounds, drops_failing=True)
         table += [{"batch": batch, **row} for row in rows(measured, "sentences")]
     for row in table:
         print(

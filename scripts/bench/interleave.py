@@ -22,6 +22,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from jtrans.files import write_json
 from jtrans.processors import let_threads_wait
 
 # The threads of jtrans wait for work as in its commands (`let_threads_wait`); those of other
@@ -67,28 +68,57 @@ class Round:
 Variant = Callable[[], Task]
 
 
-def in_turns(variants: Mapping[str, Variant], *, rounds: int) -> dict[str, list[Round]]:
-    """Run `rounds` rounds of every variant, after one to warm up, and return them."""
+def in_turns(
+    variants: Mapping[str, Variant], *, rounds: int, drops_failing: bool = False
+) -> dict[str, list[Round]]:
+    """Run `rounds` rounds of every variant, after one to warm up, and return them.
+
+    Args:
+        variants: their work by name; the first one is what the others are compared with.
+        rounds: how many count.
+        drops_failing: leave out a variant that fails, but not the first, and go on without it.
+
+    Raises:
+        RuntimeError: a variant failed.
+    """
     print(f"threads wait for work: {_waiting()}", file=sys.stderr)
     context = multiprocessing.get_context("spawn")
     workers: dict[str, Connection] = {}
+    first = next(iter(variants))
+
+    def receive(name: str, connection: Connection) -> Any:
+        """Return a worker's answer; None if it failed and is dropped."""
+        try:
+            answer = connection.recv()
+        except EOFError:
+            answer = "its process ended"
+        if not isinstance(answer, str):
+            return answer
+        if name == first or not drops_failing:
+            raise RuntimeError(f"{name} failed: {answer}")
+        print(f"{name} failed and is left out: {answer}", file=sys.stderr)
+        workers.pop(name, None)
+        return None
+
     for name, variant in variants.items():
         ours, theirs = context.Pipe()
         context.Process(target=_serve, args=(variant, theirs), daemon=True).start()
         theirs.close()  # only the worker keeps it open, so that `recv` raises if the worker dies
-        ours.recv()
-        workers[name] = ours
+        if receive(name, ours) is not None:
+            workers[name] = ours
     rounds_of: dict[str, list[Round]] = {name: [] for name in variants}
     for number in range(rounds + 1):
-        for name, connection in workers.items():
+        for name, connection in list(workers.items()):
             connection.send(number)
-            measured = connection.recv()
+            measured = receive(name, connection)
+            if measured is None:
+                continue
             if number:
                 rounds_of[name].append(measured)
             print(f"round {number} of {rounds}: {name}, {measured.seconds:.1f} s", file=sys.stderr)
     for connection in workers.values():
         connection.send(None)
-    return rounds_of
+    return {name: rounds_of[name] for name in workers}
 
 
 def rows(rounds_of: Mapping[str, list[Round]], unit: str) -> list[dict[str, Any]]:
@@ -115,8 +145,17 @@ def rows(rounds_of: Mapping[str, list[Round]], unit: str) -> list[dict[str, Any]
 
 
 def _serve(variant: Variant, connection: Connection) -> None:
+    """Do the rounds that are asked for; a failure ends the process, and its text is sent."""
+    try:
+        _work(variant, connection)
+    except Exception as error:
+        connection.send(f"{type(error).__name__}: {error}")
+        raise
+
+
+def _work(variant: Variant, connection: Connection) -> None:
     task = variant()
-    connection.send("ready")
+    connection.send(True)  # ready
     while (number := connection.recv()) is not None:
         start = time.perf_counter()
         amounts = task.work(number)
@@ -137,11 +176,11 @@ def _peak_bytes() -> int:
 def spread(ratios: list[float]) -> dict[str, float]:
     """Return the median with the 10 % and 90 % values."""
     ordered = sorted(ratios)
-    last = len(ordered) - 1
+    outer = round(0.1 * (len(ordered) - 1))  # as many beyond either value
     return {
         "median": round(statistics.median(ordered), 3),
-        "low": round(ordered[round(0.1 * last)], 3),
-        "high": round(ordered[round(0.9 * last)], 3),
+        "low": round(ordered[outer], 3),
+        "high": round(ordered[-1 - outer], 3),
     }
 
 
@@ -210,8 +249,7 @@ def write(path: Path | None, **entries: Any) -> None:
             {name: item for name, item in row.items() if origin.get(name) != item} for row in rows
         ],
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    write_json(path, value)
 
 
 def _waiting() -> dict[str, str]:

@@ -44,6 +44,7 @@ def train_torch(layer: str, repeats: int) -> Task:
     """Return forward and backward passes of torch's LSTM."""
     import torch
 
+    _prepare()
     input_width, width, sentences, directions, attends = LAYERS[layer]
     if attends:
         input_width += width  # the context
@@ -59,6 +60,7 @@ def train_normed(layer: str, repeats: int) -> Task:
     from jtrans.nn.recurrent.first_layer import AttentiveLstm
     from jtrans.nn.recurrent.lstm import BidirectionalLstm, NormedLstm, Reversal
 
+    _prepare()
     input_width, width, sentences, directions, attends = LAYERS[layer]
     x = torch.randn(STEPS, sentences, input_width, requires_grad=True)
     if attends:
@@ -74,6 +76,15 @@ def train_normed(layer: str, repeats: int) -> Task:
         return _passes(lambda: both.read(x, reversal), sentences, repeats)
     lstm = NormedLstm(input_width, width, initial=0.04)
     return _passes(lambda: lstm(x), sentences, repeats)
+
+
+def _prepare() -> None:
+    """Make the processor ready as every training does."""
+    import torch
+
+    from jtrans.nn.device import prepare_device
+
+    prepare_device(torch.device("cpu"), for_training=True)
 
 
 def _passes(forward: Callable[[], Tensor], sentences: int, repeats: int) -> Task:

@@ -70,6 +70,8 @@ class ReferenceDecoding:
             parent, token = index[:, :beam] // total.shape[-1], index[:, :beam] % total.shape[-1]
             rows = (first + parent).flatten()
             tokens = torch.cat([tokens.index_select(0, rows), token.reshape(-1, 1)], dim=1)
+            if step + 1 == steps:
+                break  # as in fairseq, which moves caches when the next step begins
             u = u.index_select(1, rows)
             padding = None if padding is None else padding.index_select(0, rows)
             self._reorder(rows)

@@ -103,11 +103,13 @@ def prepare(system: str) -> Task:
     import torch
 
     from jtrans.models.zoo import build_model
+    from jtrans.nn.device import prepare_device
     from jtrans.training.objective import Objective, batch_loss
     from jtrans.training.optimisation.optimiser import make_optimiser
 
     torch.set_num_threads(1)
     torch.manual_seed(1)
+    cpu = torch.device("cpu")
     config = configuration(system)
     model = build_model(config.model, *VOCABULARIES)
     optimiser = make_optimiser(model, config.training)
@@ -118,6 +120,7 @@ def prepare(system: str) -> Task:
     rates: dict[str, float] = {}
 
     def train(number: int) -> Amounts:
+        prepare_device(cpu, for_training=True)
         model.train()
         start = time.process_time()
         tokens = SENTENCES * LENGTH
@@ -138,6 +141,7 @@ def prepare(system: str) -> Task:
 
         # every hypothesis has LENGTH tokens, as a few updates teach some systems to end at once
         options = SearchOptions(beam=BEAM, max_length=str(LENGTH), min_length=LENGTH - 1)
+        prepare_device(cpu)
         form = prepared(model.eval())
         for name, sentences in (("decoding", BATCH), ("decoding_single", 1)):
             (batch,) = batches([sentences], seed=0)

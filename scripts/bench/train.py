@@ -88,7 +88,7 @@ def train_jtrans(data: Path, batch_tokens: int, count: int, precision: str) -> T
     from jtrans.training.objective import Objective, batch_loss
     from jtrans.training.optimisation.optimiser import make_optimiser
 
-    prepare_device(torch.device("cpu"))
+    prepare_device(torch.device("cpu"), for_training=True)
     model = jtrans_transformer(vocabulary(data)).train()
     optimiser = make_optimiser(model, TrainingConfig())
     objective = Objective(SMOOTHING)
@@ -115,11 +115,13 @@ def train_jtrans_on_gpu(data: Path, batch_tokens: int, count: int, *, has_graphs
     import torch
 
     from jtrans.config import TrainingConfig
+    from jtrans.nn.device import prepare_device
     from jtrans.training.micro_batches import GradientAccumulator, UpdateLoss
     from jtrans.training.objective import Objective
     from jtrans.training.optimisation.optimiser import make_optimiser
     from jtrans.training.optimisation.step import Step
 
+    prepare_device(torch.device("cuda"), for_training=True)
     model = jtrans_transformer(vocabulary(data)).to("cuda").train()
     gradient = GradientAccumulator(
         model, Objective(SMOOTHING), precision="bf16", has_graphs=has_graphs
@@ -157,9 +159,11 @@ def train_peer(
         to_gpu(toolkit)
     model = toolkit.model.train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    # on a GPU every round has the same ones; there the planning of an epoch would take long
+    same = batches(data, batch_tokens, count=count, number=0) if is_gpu else None
 
     def work(number: int) -> Amounts:
-        chosen = batches(data, batch_tokens, count=count, number=0 if is_gpu else number)
+        chosen = same or batches(data, batch_tokens, count=count, number=number)
         for batch in chosen:
             with torch.autocast(device, dtype=torch.bfloat16, enabled=is_gpu):
                 loss = toolkit.loss(batch.to(device))
@@ -204,7 +208,7 @@ def transformer_suite(chosen: argparse.Namespace) -> None:
         variants[f"{peer.name} {'bf16' if is_gpu else 'fp32'}"] = functools.partial(
             train_peer, peer, chosen.data, chosen.batch_tokens, count, chosen.device
         )
-    table = rows(in_turns(variants, rounds=rounds), "tokens")
+    table = rows(in_turns(variants, rounds=rounds, drops_failing=True), "tokens")
     command = recorded_command("train")
     settings: dict[str, Any] = {"sizes": SIZES, "toolkits": versions()}
     if is_gpu:

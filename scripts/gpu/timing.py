@@ -128,11 +128,11 @@ def _note(variant: Callable[[int], float], number: int, amount: list[float]) -> 
 
 def _spread(ratios: list[float]) -> Row:
     ordered = sorted(ratios)
-    last = len(ordered) - 1
+    outer = round(0.1 * (len(ordered) - 1))  # as many beyond either value
     return {
         "ratio": statistics.median(ordered),
-        "10 %": ordered[round(0.1 * last)],
-        "90 %": ordered[round(0.9 * last)],
+        "10 %": ordered[outer],
+        "90 %": ordered[-1 - outer],
     }
 
 

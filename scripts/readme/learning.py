@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scripts.readme.markdown import origin, table
+from scripts.reproduction.table import minutes_of
 
 
 def curves(results: dict[str, Any]) -> str:
@@ -39,7 +40,7 @@ def learned(results: dict[str, Any]) -> str:
         [
             row["recipe"],
             f"{row['parameters'] / 1e6:.2f} M",
-            f"{row['minutes']:.0f}"
+            minutes_of([row["minutes"]])
             + "".join(f", after {name.rpartition('/')[2]}" for name in row.get("starts_from", [])),
             f"{row['updates']:,}",
             f"{row['epochs']:.1f}",
@@ -80,7 +81,7 @@ def grid(results: dict[str, Any]) -> str:
             [
                 name,
                 f"{row['parameters'] / 1e6:.2f} M",
-                f"{row['minutes']:.0f}",
+                minutes_of([row["minutes"]]),
                 f"{row['updates']:,}",
                 f"{row['token_accuracy']:.1f} %",
                 f"{row['bleu']:.1f} ± {row['bleu_interval']:.1f}",

@@ -83,9 +83,10 @@ def conclusion(pairs: Sequence[PairedResult]) -> str:
     few = [pair for pair in pairs if pair not in known]
     if few:
         rows = f" on {_listed([f'`{pair.system}`' for pair in few])}" if known else ""
-        seeds = min(fewest_runs(pair) for pair in few)
-        verb = "is" if seeds == 1 else "are"
-        parts.append(f"no verdict{rows}: {seeds} of at least {FEWEST_SEEDS} seeds {verb} measured")
+        seeds = sorted({fewest_runs(pair) for pair in few})
+        counts = " or ".join(map(str, seeds))
+        verb = "is" if seeds == [1] else "are"
+        parts.append(f"no verdict{rows}: {counts} of at least {FEWEST_SEEDS} seeds {verb} measured")
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
 
@@ -128,7 +129,9 @@ def _paper(experiment: Experiment, result: RowResult) -> list[str]:
     gains = " and ".join(
         f"{score - base:+.2f} BLEU for `{name}`" for name, score in published.items()
     )
-    other = "" if result.task == place else ", another corpus and larger models"
+    other = (
+        " with larger models" if result.task == place else ", another corpus, with larger models"
+    )
     return [f"Table 2 of the paper, on the complete text of {place}{other}: {gains}."]
 
 

@@ -15,9 +15,7 @@ def jtrans_transformer(vocabulary: int) -> TranslationModel:
     import torch
 
     from jtrans.models.zoo import build_model, system_configs
-    from jtrans.nn.device import prepare_device
 
-    prepare_device(torch.device("cpu"))
     torch.manual_seed(1)
     values = {name: SIZES[name] for name in ("width", "ffn_width", "heads", "dropout")}
     layers = {"encoder_layers": SIZES["layers"], "decoder_layers": SIZES["layers"]}
