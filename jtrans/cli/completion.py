@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from types import UnionType
 from typing import TYPE_CHECKING, Union, get_args, get_origin
@@ -20,13 +21,18 @@ if TYPE_CHECKING:
 
 
 def _fitting(names: Iterable[str], incomplete: str) -> list[str]:
-    return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
+    """Return the names that begin so; shells would read one with a space as two words."""
+    return [
+        name
+        for name in dict.fromkeys(names)
+        if name.startswith(incomplete) and re.fullmatch(r"[\w@%+=:,./-]+", name)
+    ]
 
 
 def choice(metavar: str | None) -> Callable[[str], list[str]] | None:
     """Return what completes one of the values that the help names, such as ``text|jsonl``."""
     values = (metavar or "").split("|")
-    if len(values) == 1 or not all(value.isidentifier() and value.islower() for value in values):
+    if len(values) == 1 or not all(re.fullmatch("[a-z0-9-]+", value) for value in values):
         return None
     return lambda incomplete: _fitting(values, incomplete)
 
@@ -67,6 +73,11 @@ def runs(incomplete: str) -> list[str]:
     names = [folder.relative_to(RUNS).as_posix() for folder in folders]
     paths = [folder.as_posix() for folder in folders] if incomplete.startswith("runs/") else []
     return _fitting([*names, *paths, *(["@last"] if names else [])], incomplete)
+
+
+def runs_or_files(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete a run, but none behind --hyp and --ref, which take several files."""
+    return [] if context.params.get("hyp") or context.params.get("ref") else runs(incomplete)
 
 
 def checkpoints(context: typer.Context, incomplete: str) -> list[str]:

@@ -17,7 +17,7 @@ def import_(
     source_format: str = option(
         "reformer-fairseq: the original Reformer code, a fork of fairseq 0.6; fairseq: a "
         "Transformer of fairseq 0.7 to 0.12.",
-        "FORMAT",
+        "|".join(_FORMATS),
         default=...,
         names=["--from"],
     ),

@@ -167,14 +167,15 @@ def _command_path(arguments: Sequence[str]) -> str:
 
 def _given_value(parameter: Any, arguments: Sequence[str]) -> str | None:
     """Return the value the user gave an option, None if there is none."""
-    values = getattr(parameter, "nargs", 1)
-    for name in getattr(parameter, "opts", ()):
-        for place, argument in enumerate(arguments):
-            if argument == name:
-                return shlex.join(arguments[place + 1 : place + 1 + values]) or None
-            if argument.startswith(f"{name}="):
-                return argument.partition("=")[2]
-    return None
+    values, names = getattr(parameter, "nargs", 1), getattr(parameter, "opts", ())
+    given = []
+    for place, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if name in names:
+            given.append(value if equals else shlex.join(arguments[place + 1 :][:values]))
+    if not given or (len(given) > 1 and getattr(parameter, "multiple", False)):
+        return None  # of an option that may repeat, any value can be the wrong one
+    return given[-1] or None  # of others the last value counts
 
 
 def _run(arguments: list[str]) -> int:
@@ -219,9 +220,13 @@ def main(arguments: list[str] | None = None) -> None:
     let_threads_wait()
     console.settings.arguments = arguments
     # these may also follow the command
-    everywhere = ("--verbose", "-v", "--quiet", "-q", "--debug")
-    anywhere = [name for name in arguments if name in everywhere]
-    arguments = anywhere + [name for name in arguments if name not in anywhere]
+    everywhere = ("--verbose", "--quiet", "--debug")
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    anywhere, others = list[str](), list[str]()
+    for word in arguments[:end]:
+        is_anywhere = word in everywhere or re.fullmatch("-[qv]+", word)
+        (anywhere if is_anywhere else others).append(word)
+    arguments = [*anywhere, *others, *arguments[end:]]
     debug = "--debug" in arguments
     as_json = "--json" in arguments
     is_final = True

@@ -54,15 +54,15 @@ class TextOptions:
         "joint (merges of both languages together), separate or none.", None, "joint", TEXT
     )
     bpe_merges: int | None = option(
-        "Merges to learn, of each side when separate.", None, "10000", TEXT, min=1
+        "Merges to learn, of each side when separate.", "N", "10000", TEXT, min=1
     )
     bpe_min_frequency: int | None = option(
-        "Merge only pairs at least this frequent.", None, "2", TEXT, min=1
+        "Merge only pairs at least this frequent.", "N", "2", TEXT, min=1
     )
     vocabulary: str | None = option(
         "separate dictionaries, or one joint (for tied embeddings).", None, "separate", TEXT
     )
-    min_count: int | None = option("Rarer tokens become <unk>.", None, "1", TEXT, min=1)
+    min_count: int | None = option("Rarer tokens become <unk>.", "N", "1", TEXT, min=1)
     strip_invisible: bool | None = flag(
         "--strip-invisible/--keep-invisible",
         "Remove soft hyphens, zero-width spaces, direction marks and the like.",
@@ -85,10 +85,10 @@ class TextOptions:
         "narrow for Chinese, unless most of its letters are wide",
     )
     max_length: int | None = option(
-        "Longest side of a pair, in words.", None, "175", CLEANING, min=1
+        "Longest side of a pair, in words.", "N", "175", CLEANING, min=1
     )
     max_ratio: float | None = option(
-        "Largest length ratio of the two sides, in words.", None, "3", CLEANING, min=1
+        "Largest length ratio of the two sides, in words.", "N", "3", CLEANING, min=1
     )
     deduplicate: bool | None = flag(
         "--deduplicate/--no-deduplicate", "Keep each pair once.", CLEANING, "deduplicate"
@@ -97,9 +97,10 @@ class TextOptions:
         "Drop pairs of which both sides (pair) or one (source, target) are in valid or test, "
         "ignoring case, punctuation and spaces; source and target also drop everyday lines "
         "such as 'Yes.'.",
-        "pair|source|target",
+        "SIDE",
         "pair",
         CLEANING,
+        autocompletion=completion.choice("pair|source|target"),
     )
     keep_leaked: bool = flag("--keep-leaked", "Keep them.", CLEANING)
     drop_identical: bool | None = _drop_flag("identical", "Pairs with the same text on both sides.")

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from sacrebleu.metrics.ter import TER
 
 from jtrans.errors import ConfigError, CorpusError, WorkError, how_many, name_hint
 from jtrans.evaluation.bootstrap import SAMPLES, SEED, Bootstrap, half_width
+from jtrans.files import OFFLINE, is_offline
 from jtrans.text.language import base_language
 
 METRICS = ("bleu", "chrf", "ter")  # the usual ones
@@ -171,6 +173,14 @@ def check_tokenizer(name: str) -> None:
             hint=name_hint(name, BLEU.TOKENIZERS, f"sacreBLEU's: {', '.join(BLEU.TOKENIZERS)}"),
             kind="config.unknown-tokenizer",
         )
+    model = _tokenizer_model(name)
+    if model is not None and not model.exists() and is_offline():
+        raise ConfigError(
+            f"the model of the tokenizer {name} is not here, and {OFFLINE} forbids downloading it",
+            where="--tokenize",
+            hint=f"unset {OFFLINE}, or copy it from another machine to {model}",
+            kind="download.offline",
+        )
     try:
         BLEU(tokenize=name)
     except (ImportError, RuntimeError, OSError, SystemExit) as error:
@@ -184,9 +194,19 @@ def check_tokenizer(name: str) -> None:
             ) from None
         raise WorkError(
             f"sacreBLEU cannot load the model of the tokenizer {name}: {error}",
-            hint="it is downloaded once, to ~/.sacrebleu/models; copy it from another machine",
+            hint=f"it is downloaded once; copy it from another machine to {model}",
             kind="work.download",
         ) from error
+
+
+def _tokenizer_model(name: str) -> Path | None:
+    """Return where sacreBLEU keeps the model of a tokenizer, None if it has none."""
+    from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
+    from sacrebleu.utils import SACREBLEU_DIR
+
+    if name not in SPM_MODELS:
+        return None
+    return Path(SACREBLEU_DIR, "models", Path(SPM_MODELS[name]["url"]).name)
 
 
 def make_metric(

@@ -1,6 +1,8 @@
 """Whole-or-absent writing, line and packed files, digests, and what users are told of failures."""
 
+from jtrans.files.cache import OFFLINE as OFFLINE
 from jtrans.files.cache import cache_folder as cache_folder
+from jtrans.files.cache import is_offline as is_offline
 from jtrans.files.digests import file_digest as file_digest
 from jtrans.files.digests import lines_digest as lines_digest
 from jtrans.files.digests import remembered_digest as remembered_digest

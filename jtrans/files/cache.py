@@ -1,4 +1,4 @@
-"""The folder of what can be made again."""
+"""The folder of what can be made again, and whether more may be downloaded."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import contextlib
 import os
 import tempfile
 from pathlib import Path
+
+OFFLINE = "JTRANS_OFFLINE"
 
 
 def cache_folder() -> Path:
@@ -22,3 +24,8 @@ def cache_folder() -> Path:
     # others may have one there, too, but not on Windows
     user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""
     return Path(tempfile.gettempdir()) / f"jtrans{user}"
+
+
+def is_offline() -> bool:
+    """Return whether downloads are forbidden (JTRANS_OFFLINE)."""
+    return os.environ.get(OFFLINE, "0") not in ("", "0")

@@ -92,7 +92,7 @@ class Answers:
         ran = subprocess.run(
             [sys.executable, "-c", PROGRAM, json.dumps(commands)],
             cwd=folder,
-            env=environment(TERM="dumb", COLUMNS="100"),
+            env=environment(TERM="dumb", COLUMNS="80"),
             stdout=subprocess.PIPE,
             check=True,
             timeout=300,
@@ -121,6 +121,7 @@ def test_help_loads_nothing_heavy_and_shows_two_examples(
     assert (code, loaded) == (0, [])
     assert len(examples) >= 2, out
     assert "Usage: jtrans" in out
+    assert "…" not in out  # a name or a default that was cut off
 
 
 def test_listing_systems_does_not_load_the_compiler(answers: Answers) -> None:
@@ -273,6 +274,8 @@ def test_a_wrong_option_shows_the_value_that_was_given(given: list[str], jtrans:
         ("average x --choose newest", "'--choose': 'newest' is not one of 'valid-loss'"),
         ("translate x --beam wide", "'--beam': not a valid integer (got 'wide')"),
         ("scale --ratio x", "'--ratio': not a valid number (got 'x')"),
+        ("translate x --beam 5 --beam x", "'--beam': not a valid integer (got 'x')"),
+        ("translate x --beam 5 -qv --beam=y", "'--beam': not a valid integer (got 'y')"),
         ("train x --processes 0", "'--processes': not greater than or equal to 1 (got '0')"),
     ],
 )

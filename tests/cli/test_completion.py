@@ -74,6 +74,7 @@ def complete(tmp_path: Path, shell_process: subprocess.Popen[str]) -> Complete:
     run_folder(tmp_path / "runs/base", "step-00000050", "step-00001200", "average")
     run_folder(tmp_path / "runs/study/fast")
     run_folder(tmp_path / "runs/imported", "step-00000000")
+    run_folder(tmp_path / "runs/of two words")  # a shell would read three
     for name in ("news", "talks"):
         (tmp_path / "data/prepared" / name).mkdir(parents=True)
         (tmp_path / "data/prepared" / name / "corpus.json").write_text("{}", encoding="utf-8")
@@ -130,6 +131,9 @@ CASES: dict[str, tuple[tuple[str, ...], set[str]]] = {
     ),
     "after an unknown command": (("nope", "trai"), {"train"}),
     "a checkpoint": (("analyze", "length", "base", "--checkpoint", "1"), {"1200"}),
+    "files of several systems, by the shell": (("score", "--hyp", "a", "ba"), set()),
+    "formats with a hyphen": (("import", "x", "--from", "r"), {"reformer-fairseq"}),
+    "sides of a pair": (("prepare", "--drop-leaked", "so"), {"source"}),
     "options": (("translate", "base", "--checkp"), {"--checkpoint"}),
     "values that the help names": (("export", "base", "--to", ""), {"ctranslate2", "onnx"}),
     "a precision": (("translate", "base", "--precision", "f"), {"fp32"}),

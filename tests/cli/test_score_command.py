@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import os
@@ -196,6 +197,38 @@ def test_groups_are_compared_over_sentences_and_seeds(
     assert report["paired"][0]["difference"] == pytest.approx(means[1] - means[0])
     text = jtrans("score", *seeds, *others).out
     assert "paired bootstrap over sentences and 2 + 3 seeds, 1,000 samples, p" in text
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        (
+            "h.sgm",
+            '<tstset setid="x">\n<seg id="1">a dog .</seg>\n</tstset>\n',
+            "a test set in XML",
+        ),
+        ("h.xml", '\n<?xml version="1.0"?>\n<seg id="1">a dog .</seg>\n', "a test set in XML"),
+        ("h.tsv", "ein Hund .\ta dog .\n", "a table"),
+    ],
+)
+def test_files_that_are_not_plain_text_are_refused_with_a_command(
+    jtrans: Jtrans, tmp_path: Path, name: str, text: str, kind: str, is_packed: bool
+) -> None:
+    data, path = text.encode(), tmp_path / f"{name}{'.gz' if is_packed else ''}"
+    path.write_bytes(gzip.compress(data) if is_packed else data)
+    (tmp_path / "ref.en").write_text("a dog .\n" * text.count("\n"), encoding="utf-8")
+    refused = jtrans("score", "--hyp", path, "--ref", "ref.en")
+    assert refused.code == 2 and f"is {kind}, not plain text" in refused.err
+    command = refused.err.partition("for example: ")[2].strip()
+    subprocess.run(["bash", "-c", command], check=True, cwd=tmp_path)
+    assert (tmp_path / "TEXT").read_text(encoding="utf-8") == "a dog .\n"
+
+
+def test_tables_and_tags_of_plain_text_are_scored(jtrans: Jtrans, tmp_path: Path) -> None:
+    for name in ("hyp.en", "hyp.tsv"):
+        Path(name).write_text("a dog\tbarks .\n<p> two dogs\n", encoding="utf-8")
+    assert jtrans("score", "--hyp", "hyp.en", "--ref", "hyp.tsv").code == 0
 
 
 def test_significantly_worse_has_its_own_mark(jtrans: Jtrans, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -179,9 +180,26 @@ def test_tokenizers_that_cannot_be_used_are_refused(
         raise fault
 
     monkeypatch.setattr("sacrebleu.metrics.bleu._get_tokenizer", fail)
+    monkeypatch.delenv("JTRANS_OFFLINE", raising=False)
     with pytest.raises(error, match=message) as refused:
         check_tokenizer(name)
     assert getattr(refused.value, "hint", None)
+
+
+def test_without_downloads_the_model_of_a_tokenizer_must_be_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "sacrebleu.metrics.bleu._get_tokenizer", lambda _: pytest.fail("it would be downloaded")
+    )
+    monkeypatch.setattr("sacrebleu.utils.SACREBLEU_DIR", str(tmp_path))
+    monkeypatch.setenv("JTRANS_OFFLINE", "1")
+    with pytest.raises(ConfigError, match="flores200 is not here, and JTRANS_OFFLINE") as refused:
+        check_tokenizer("flores200")
+    assert str(tmp_path) in str(refused.value.hint)
+    monkeypatch.undo()
+    monkeypatch.setenv("JTRANS_OFFLINE", "1")
+    check_tokenizer("intl")  # it has no model
 
 
 def test_chinese_counts_characters_in_every_metric() -> None:

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from jtrans.cli import completion
 from jtrans.cli.options import (
     SEARCH,
     DecodingOptions,
@@ -36,7 +37,9 @@ UNUSED = {
 class ScoreOptions:
     """The input: runs on a test set, given translations for a run, or files."""
 
-    runs: list[str] | None = argument("RUN", "Runs; the first is the baseline.", default=None)
+    runs: list[str] | None = argument(
+        "RUN", "Runs; the first is the baseline.", None, completion.runs_or_files
+    )
     split: str = split_option()
     metric: str | None = option(
         "Metrics; also chrf++.", "NAME,...", f"{METRICS}; files: no multi-bleu"

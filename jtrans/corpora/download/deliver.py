@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jtrans.corpora.download.fetch import alone, fetch, is_offline
+from jtrans.corpora.download.fetch import alone, fetch
 from jtrans.corpora.download.search import (
     FileTree,
     PartFiles,
@@ -23,7 +23,7 @@ from jtrans.corpora.formats.readers import read_choice
 from jtrans.corpora.holdout import split_off
 from jtrans.corpora.parallel import Corpus, ParallelText, describe_notes, join_texts
 from jtrans.errors import CorpusError, how_many
-from jtrans.files import cache_folder, file_digest, text_digest
+from jtrans.files import cache_folder, file_digest, is_offline, text_digest
 from jtrans.progress import Progress, Silent
 
 # The most missing files that an error names.

@@ -18,11 +18,9 @@ from jtrans.corpora.download.store import Download, Store
 from jtrans.corpora.download.transfer import RefusedError, StoppedError, transfer
 from jtrans.corpora.entry import Mirror, OriginalFile
 from jtrans.errors import JtransError, WorkError
-from jtrans.files import disk_errors, file_digest
+from jtrans.files import OFFLINE, disk_errors, file_digest, is_offline
 from jtrans.locks import exclusive
 from jtrans.progress import Progress, Silent
-
-OFFLINE = "JTRANS_OFFLINE"
 
 
 @dataclass(frozen=True)
@@ -40,11 +38,6 @@ class Patience:
         """Return how long to wait before the next try."""
         seconds = requested or self.first_pause_seconds * 2 ** (failures - 1)
         return min(seconds, self.longest_pause_seconds)
-
-
-def is_offline() -> bool:
-    """Return whether downloads are forbidden (JTRANS_OFFLINE)."""
-    return os.environ.get(OFFLINE, "0") not in ("", "0")
 
 
 def fetch(
