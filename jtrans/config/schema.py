@@ -58,10 +58,12 @@ class ExpectBand(ConfigSection):
     metric: Literal["bleu", "chrf", "ter", "multi-bleu"]
     low: float
     high: float
+    checkpoint: Text = "best"  # that translated, such as average-10 of `jtrans average`
     seeds: Count | None = None  # number of runs that the band is based on
     minutes: Annotated[float, Field(gt=0.0)] | None = None  # training time per run
     machine: Text | None = None  # where these runs were trained
     results: Text | None = None  # the folder of their results in the repository
+    text: Text | None = None  # the text and its preparation: `jtrans.data.prepared.digest_of`
 
     @model_validator(mode="after")
     def _check_band(self) -> Self:
@@ -73,6 +75,7 @@ class ExpectBand(ConfigSection):
         """Return the band and its origin in a line, such as ``test bleu 30.1 to 31.2, 3 seeds``."""
         parts = [
             f"{split} {self.metric} {self.low:g} to {self.high:g}",
+            "" if self.checkpoint == "best" else f"checkpoint {self.checkpoint}",
             f"{self.seeds} seeds" if self.seeds else "",
             f"{self.minutes:.0f} min" if self.minutes else "",
             self.machine or "",

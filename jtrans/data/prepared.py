@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,22 @@ from jtrans.data import PREPARED
 from jtrans.data.damage import damaged, file_fault, is_whole_text, repair_hint
 from jtrans.data.ids import SIDES, IdStore, ParallelIds, Side
 from jtrans.errors import CorpusError, JtransError, did_you_mean, how_many, name_hint
-from jtrans.files import as_text, read_json, read_lines
+from jtrans.files import as_text, read_json, read_lines, text_digest
 from jtrans.text.pipeline import TextPipeline
 from jtrans.text.word_counts import read_word_counts
 
 FORMAT = 1
+
+
+def digest_of(digests: Mapping[str, str], split: str) -> str:
+    """Return one digest of the training text, a split and the text pipeline.
+
+    Args:
+        digests: those of `PreparedCorpus.digests`.
+        split: which one, besides train.
+    """
+    names = [f"{each}.{side}" for each in ("train", split) for side in SIDES]
+    return text_digest("\n".join(digests[name] for name in [*names, "pipeline"]))[:16]
 
 
 @dataclass(frozen=True)
@@ -133,6 +145,15 @@ class PreparedCorpus:
         """Return the segmented lines (before BPE) of one side of valid or a test split."""
         lines = self._lines(split, f"tok.{self._language(side)}")
         return [line.split(" ") if line else [] for line in lines]
+
+    def digests(self) -> dict[str, str]:
+        """Return digests that identify the text of the splits and its segmentation."""
+        parts = {
+            f"{split}.{side}": str(digest)
+            for split, info in self.info["splits"].items()
+            for side, digest in info.get("sha256", {}).items()
+        }
+        return {**parts, "pipeline": str(self.info["pipeline_sha256"])}
 
     def check_files(self) -> None:
         """Check that all files of the corpus are present and unchanged.

@@ -20,7 +20,7 @@ from jtrans.files import write_json
 from jtrans.processors import let_threads_wait
 from scripts.reproduction.catalogue import Experiment, Row, find_experiment, parse_rows
 from scripts.reproduction.configuration import row_config
-from scripts.reproduction.data import digests, open_data
+from scripts.reproduction.data import open_data
 from scripts.reproduction.merge import merge, read_results
 from scripts.reproduction.notes import notes
 from scripts.reproduction.options import check_numbers, check_settings, parser
@@ -41,6 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         Leaving().take_signals()
         check_numbers(chosen)
+        if chosen.out.exists() and not chosen.out.is_dir():
+            message = f"--out {chosen.out} is a file"
+            raise usage_error(message, "name a folder, or one that does not exist yet", "--out")
         is_result = chosen.experiment.endswith(".json")
         code = repeat(chosen, given) if is_result else _reproduce(chosen, given)
         sys.stdout.flush()
@@ -63,7 +66,7 @@ def _prepared_data(chosen: argparse.Namespace) -> dict[str, str] | None:
     if chosen.data is None or not PreparedCorpus.exists(chosen.data):
         return None
     progress = console.TerminalProgress()
-    return digests(open_data(chosen.task, chosen.data, originals=None, progress=progress))
+    return open_data(chosen.task, chosen.data, originals=None, progress=progress).digests()
 
 
 def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:

@@ -79,12 +79,13 @@ def is_of_recipe(row: Row, result: RowResult) -> bool:
     """Return whether a result is what `jtrans score` gives for a run of its recipe.
 
     The settings are those of the recipe, the training text is not a part of the task's, and the
-    best checkpoint was translated, as it is by default.
+    checkpoint that the row names was translated, usually the best.
     """
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
 
-    if result.checkpoint != "best" or result.data["is_subset"]:
+    usual = f"average-{row.average}" if row.average else "best"
+    if result.checkpoint != usual or result.data["is_subset"]:
         return False
     recipe = load_config(row.recipe_for(result.task), system_configs())
     return not settings_differ(result.config, plain(recipe))

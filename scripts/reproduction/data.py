@@ -56,16 +56,6 @@ def catalogue_name(corpus: PreparedCorpus) -> str | None:
     return corpus.name if not is_own and is_in_catalogue(corpus.name) else None
 
 
-def digests(corpus: PreparedCorpus) -> dict[str, str]:
-    """Return digests that identify the text and the segmentation of a prepared corpus."""
-    parts = {
-        f"{split}.{side}": str(digest)
-        for split, info in corpus.info["splits"].items()
-        for side, digest in info["sha256"].items()
-    }
-    return {**parts, "pipeline": str(corpus.info["pipeline_sha256"])}
-
-
 def describe_data(corpus: PreparedCorpus, task: str) -> DataFacts:
     """Return the facts about the data for a result of a task."""
     pairs = int(corpus.info["splits"]["train"]["pairs"])
@@ -76,5 +66,5 @@ def describe_data(corpus: PreparedCorpus, task: str) -> DataFacts:
         "pairs": pairs,
         "complete_pairs": complete,
         "is_subset": complete is not None and pairs < COMPLETE * complete,
-        "digests": digests(corpus),
+        "digests": corpus.digests(),
     }

@@ -13,7 +13,6 @@ from jtrans.cli import console
 from jtrans.errors import EXIT_CHECK_FAILED, EXIT_FAILED, usage_error
 from jtrans.files import write_text
 from scripts.reproduction.catalogue import Experiment, Row
-from scripts.reproduction.data import digests
 from scripts.reproduction.merge import check_same_data
 from scripts.reproduction.options import KNOWN, parser
 from scripts.reproduction.results import RowResult
@@ -73,7 +72,7 @@ def _check_options(chosen: argparse.Namespace) -> None:
 
 def _check_place(job: Job, known: RowResult) -> None:
     """Refuse other data than that of the result, and the folder of the result itself."""
-    if digests(job.data) != known.data["digests"]:
+    if job.data.digests() != known.data["digests"]:
         raise usage_error(
             f"{job.data.folder} is not the data of {known.file_name}",
             f"prepare {known.data['name']} as it was prepared there",

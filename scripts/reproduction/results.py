@@ -146,11 +146,6 @@ class RowResult:
         """Whether training never used another device."""
         return all(device.startswith("cpu") for device in self.machine["device"].split(THEN))
 
-    @property
-    def is_of_task(self) -> bool:
-        """Whether its text is that of the task in the catalogue, as far as is known."""
-        return self.data.get("catalogue", self.data["name"]) == self.task
-
     def has(self, splits: Iterable[str]) -> bool:
         """Return whether these splits have been scored."""
         return set(splits) <= set(self.splits)

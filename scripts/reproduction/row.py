@@ -18,7 +18,7 @@ from jtrans import __version__
 from jtrans.errors import CheckpointError, ConfigError, how_many, usage_error
 from scripts.reproduction.catalogue import Row
 from scripts.reproduction.configuration import row_config
-from scripts.reproduction.data import describe_data, digests
+from scripts.reproduction.data import describe_data
 from scripts.reproduction.results import (
     METRICS,
     THEN,
@@ -138,7 +138,7 @@ class Job:
         if not path.is_file():
             return None
         result = RowResult.read(path)
-        if result.data["digests"] != digests(self.data):
+        if result.data["digests"] != self.data.digests():
             raise _other_settings(path, [f"the data, {self.data.folder}"])
         check_made_with(path, result, self.config(row, seed), self.checkpoint(row))
         return result if result.has(splits) else None

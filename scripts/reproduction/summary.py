@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jtrans.data.prepared import digest_of
 from jtrans.evaluation.scores import Score
 from jtrans.evaluation.seeds import t_quantile
 from jtrans.evaluation.significance import PairedResult
@@ -68,14 +69,17 @@ class RowSummary:
         is_known = self.is_of_task and all(is_of_recipe(self.row, each) for each in self.results)
         if band is None or len(self.results) < FEWEST_SEEDS or not is_known:
             return None
+        checkpoint = self.results[0].checkpoint
         values = {
             "metric": PAPER_BLEU,
             "low": band[0],
             "high": band[1],
+            **({} if checkpoint == "best" else {"checkpoint": checkpoint}),
             "seeds": len(self.results),
             "minutes": max(0.1, round(float(np.mean(quiet_minutes(self.results))), 1)),
             "machine": "; ".join(dict.fromkeys(result.place for result in self.results)),
             "results": f"data/benchmarks/reproduction/{experiment}.{self.results[0].task}",
+            "text": digest_of(self.results[0].data["digests"], split),
         }
         return "{ " + ", ".join(f"{key} = {json.dumps(v)}" for key, v in values.items()) + " }"
 
@@ -103,9 +107,19 @@ def summarise(experiment: Experiment, results: Sequence[RowResult]) -> list[RowS
             paired = compare_groups(groups, [BLEU], sentences) if base else []
             for row, pair in zip(rows, paired, strict=bool(base)):
                 verdicts[row.name][split] = pair
-    # they have the same digests: the text is the catalogue's if any of them knows that it is
-    is_of_task = any(result.is_of_task for row in done for result in by_row[row.name])
+    is_of_task = _is_of_task([result for row in done for result in by_row[row.name]])
     return [RowSummary(row, by_row[row.name], verdicts[row.name], is_of_task) for row in done]
+
+
+def _is_of_task(results: Sequence[RowResult]) -> bool:
+    """Return whether the text of results with the same digests is that of the catalogue.
+
+    It is if any of them knows so, and it is not if some know that files of a user were prepared.
+    Results of a version that did not say are judged by the name of the corpus.
+    """
+    known = {result.data["catalogue"] for result in results if "catalogue" in result.data}
+    names = known - {None} or known or {result.data["name"] for result in results}
+    return bool(names & {result.task for result in results})
 
 
 def _group(row: Row, results: Sequence[RowResult], split: str) -> SeedGroup:

@@ -23,7 +23,7 @@ from plugins.random_runs import MakeRun
 from plugins.small_corpus import make_nouns
 from sacrebleu.metrics.bleu import BLEU
 
-from jtrans.data.prepared import PreparedCorpus
+from jtrans.data.prepared import PreparedCorpus, digest_of
 from jtrans.runs import Run
 
 
@@ -292,6 +292,18 @@ def test_a_band_is_not_for_scores_of_another_kind(
     assert f"run: band not checked: {reason}\n" in result.err
 
 
+def test_a_band_may_be_of_an_average(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    expect = {"test": {**IMPOSSIBLE, "checkpoint": "average-1"}}
+    run = _run_of(corpus, make_run, config={"expect": expect})
+    result = jtrans("score", run)
+    assert result.code == 0
+    assert "run: band not checked: it is for the checkpoint average-1, not best\n" in result.err
+    assert jtrans("average", run, "--last", "1", "--name", "average-1").code == 0
+    assert jtrans("score", run, "--checkpoint", "average-1").code == 4
+
+
 def test_a_band_is_not_for_scores_by_another_tokenizer(
     jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
 ) -> None:
@@ -339,6 +351,24 @@ def test_a_run_on_other_data_than_its_recipe_names_expects_no_score(
     result = jtrans("score", _run_of(corpus, make_run, config=config), "--json")
     assert result.code == 0
     assert json.loads(result.out)["expected"] == []
+    assert "run: band not checked: it is for another, not an unnamed corpus\n" in result.err
+    run = make_run("second", pipeline=corpus.pipeline, corpus="trained", config=config)
+    result = jtrans("score", run, "--data", corpus.folder)
+    assert "band not checked: it is for another, not trained\n" in result.err
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_a_band_is_for_the_text_that_it_was_measured_on(
+    is_same: bool, jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    text = digest_of(corpus.digests(), "test")
+    expect = {"test": {**IMPOSSIBLE, "text": text if is_same else text[::-1]}}
+    config = {"data": {"corpus": corpus.name}, "expect": expect}
+    run = make_run(pipeline=corpus.pipeline, corpus=corpus.name, config=config)
+    result = jtrans("score", run, "--data", corpus.folder)
+    reason = f"it is for {corpus.name} prepared otherwise or of other text"
+    assert result.code == (4 if is_same else 0)
+    assert (f"run: band not checked: {reason}\n" in result.err) == (not is_same)
 
 
 def test_another_corpus_can_be_named(

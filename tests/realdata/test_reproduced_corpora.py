@@ -14,7 +14,6 @@ import pytest
 from jtrans.corpora.lines import read_line_file
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.files import write_text
-from scripts.reproduction.data import digests
 
 pytestmark = pytest.mark.realdata
 
@@ -49,4 +48,4 @@ def test_the_documented_command_prepares_the_text_of_the_results(
     words = [*documented(page, prefix), "--out", "prepared"]
     subprocess.run([sys.executable, "-m", "jtrans", *words], cwd=tmp_path, check=True)
     kept = json.loads((KEPT / result / "transformer-2m-1.json").read_text(encoding="utf-8"))
-    assert digests(PreparedCorpus.open(tmp_path / "prepared")) == kept["data"]["digests"]
+    assert PreparedCorpus.open(tmp_path / "prepared").digests() == kept["data"]["digests"]

@@ -171,6 +171,16 @@ def test_the_same_command_makes_nothing_twice_and_prints_the_same_table(
     assert json.loads((done / "demo.json").read_text(encoding="utf-8"))["rows"][1]["paired"]
 
 
+@pytest.mark.parametrize("command", ["demo", "row.json"])
+def test_a_file_in_the_place_of_the_folder_is_refused_at_once(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out").write_text("mine", encoding="utf-8")
+    line = [command, "--task", "grammar-de-en", *place(tmp_path / "data", tmp_path / "out")]
+    assert reproduce(*line, "--budget", 0) == 2
+    assert "out is a file" in capsys.readouterr().err and not (tmp_path / "data").exists()
+
+
 def test_without_budget_left_nothing_is_trained_and_the_rest_is_named(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -598,8 +608,10 @@ def test_files_of_a_user_and_the_corpus_of_the_task_are_accepted(
 
 
 def test_a_result_says_whether_its_text_is_from_the_catalogue(done: Path) -> None:
-    for result in read_results(done / "rows"):
-        assert result.data["catalogue"] is None and not result.is_of_task
+    results = read_results(done / "rows")
+    assert [result.data["catalogue"] for result in results] == [None] * len(results)
+    summaries = summarise(find_experiment("demo", "grammar-de-en"), results)
+    assert not any(summary.is_of_task for summary in summaries)
 
 
 def test_an_unknown_device_is_refused_before_anything_is_prepared(

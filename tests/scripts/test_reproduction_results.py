@@ -259,10 +259,17 @@ def test_the_table_says_that_the_text_is_not_from_the_catalogue() -> None:
 def test_text_is_of_the_catalogue_if_another_seed_of_the_same_digests_is(from_files: int) -> None:
     experiment = find_experiment("demo", "grammar-de-en")
     summary = demo_summary(
-        lambda v: v["data"].update(catalogue=None) if v["seed"] == from_files else None
+        lambda v: v["data"].update(catalogue=None if v["seed"] == from_files else v["task"])
     )
     assert not any("prepared from files" in line for line in notes(experiment, [summary]))
     assert summary.expected("test", "demo") is not None
+
+
+def test_what_a_result_says_of_its_text_counts_more_than_the_name_of_its_folder() -> None:
+    experiment = find_experiment("demo", "grammar-de-en")
+    summary = demo_summary(lambda v: v["data"].update(catalogue=None) if v["seed"] == 2 else None)
+    assert any("prepared from files" in line for line in notes(experiment, [summary]))
+    assert summary.expected("test", "demo") is None
 
 
 def test_a_band_names_all_machines_of_its_seeds() -> None:

@@ -137,8 +137,11 @@ def _bands(
     for group in [run for seeds in evaluation.groups for run in seeds.runs]:
         member = by_name[group.names[0]]
         config = member.run.config(system_configs())
-        if config.data.corpus not in (None, member.run.info.get("corpus")):
-            continue  # other data than the recipe's
+        trained_on = member.run.info.get("corpus")
+        if config.expect and config.data.corpus not in (None, trained_on):
+            other = f"it is for {config.data.corpus}, not {trained_on or 'an unnamed corpus'}"
+            unchecked.append(f"{group.name}: band not checked: {other}")
+            continue
         reasons = [
             f"it is of {split}, which the corpus does not have"
             for split in config.expect
@@ -146,10 +149,14 @@ def _bands(
         ]
         expected = config.expect.get(member.text.split)
         if expected is not None:
-            others = _other_settings(member, config, lowercase, is_window=is_window)
+            others = _other_settings(
+                member, config, expected.checkpoint, lowercase, is_window=is_window
+            )
             usual = tokenizer_name(member.run.pipeline.target.language)
             if expected.metric == "bleu" and tokenizer not in (None, usual):
                 others.append(f"it is for the tokenizer {usual}, not {tokenizer}")
+            if not others and expected.text not in (None, _digest(member)):
+                others.append(f"it is for {config.data.corpus} prepared otherwise or of other text")
             if expected.metric not in evaluation.metrics:
                 others.append(f"it is of {expected.metric}, which --metric leaves out")
             reasons += others
@@ -160,8 +167,23 @@ def _bands(
     return bands, unchecked
 
 
+def _digest(member: Member) -> str | None:
+    """Return the digest of the text that a run was trained and scored on, and its preparation."""
+    from jtrans.data.prepared import digest_of
+
+    try:
+        return digest_of(member.corpus.digests(), member.text.split)
+    except KeyError:  # of a version that did not record digests
+        return None
+
+
 def _other_settings(
-    member: Member, config: Config, lowercase: bool | None, *, is_window: bool
+    member: Member,
+    config: Config,
+    checkpoint: str,
+    lowercase: bool | None,
+    *,
+    is_window: bool,
 ) -> list[str]:
     """Return in words how a run was scored in another way than its recipe is."""
     from jtrans.decoding.options import SearchOptions
@@ -172,8 +194,11 @@ def _other_settings(
         for name, value in asdict(usual).items()
         if vars(used)[name] != value
     ]
-    if not is_window and member.decoding.checkpoint != "best":
-        reasons.append(f"it is for the checkpoint best, not {member.decoding.checkpoint}")
+    used_checkpoint = checkpoint if is_window else member.decoding.checkpoint
+    if is_window and checkpoint != "best":
+        used_checkpoint = "the mean of a window"
+    if used_checkpoint != checkpoint:
+        reasons.append(f"it is for the checkpoint {checkpoint}, not {used_checkpoint}")
     if config.data.corpus not in (None, member.corpus.name):  # by --data
         reasons.append(f"it is for {config.data.corpus}, not {member.corpus.name}")
     if lowercase not in (None, member.words.lowercase):
