@@ -366,7 +366,7 @@ def test_a_band_is_for_the_text_that_it_was_measured_on(
     config = {"data": {"corpus": corpus.name}, "expect": expect}
     run = make_run(pipeline=corpus.pipeline, corpus=corpus.name, config=config)
     result = jtrans("score", run, "--data", corpus.folder)
-    reason = f"it is for {corpus.name} prepared otherwise or of other text"
+    reason = f"it is for {corpus.name} of other text, or prepared in another way"
     assert result.code == (4 if is_same else 0)
     assert (f"run: band not checked: {reason}\n" in result.err) == (not is_same)
 

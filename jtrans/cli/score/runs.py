@@ -156,7 +156,9 @@ def _bands(
             if expected.metric == "bleu" and tokenizer not in (None, usual):
                 others.append(f"it is for the tokenizer {usual}, not {tokenizer}")
             if not others and expected.text not in (None, _digest(member)):
-                others.append(f"it is for {config.data.corpus} prepared otherwise or of other text")
+                others.append(
+                    f"it is for {member.corpus.name} of other text, or prepared in another way"
+                )
             if expected.metric not in evaluation.metrics:
                 others.append(f"it is of {expected.metric}, which --metric leaves out")
             reasons += others
@@ -194,10 +196,8 @@ def _other_settings(
         for name, value in asdict(usual).items()
         if vars(used)[name] != value
     ]
-    used_checkpoint = checkpoint if is_window else member.decoding.checkpoint
-    if is_window and checkpoint != "best":
-        used_checkpoint = "the mean of a window"
-    if used_checkpoint != checkpoint:
+    used_checkpoint = "the mean of a window" if is_window else member.decoding.checkpoint
+    if used_checkpoint != checkpoint and not (is_window and checkpoint == "best"):
         reasons.append(f"it is for the checkpoint {checkpoint}, not {used_checkpoint}")
     if config.data.corpus not in (None, member.corpus.name):  # by --data
         reasons.append(f"it is for {config.data.corpus}, not {member.corpus.name}")
