@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from scripts.bench.interleave import spread
+
 Row = dict[str, Any]
 LAUNCHES = (  # of kernels and of graphs
     "cudaLaunchKernel",
@@ -127,13 +129,8 @@ def _note(variant: Callable[[int], float], number: int, amount: list[float]) -> 
 
 
 def _spread(ratios: list[float]) -> Row:
-    ordered = sorted(ratios)
-    outer = round(0.1 * (len(ordered) - 1))  # as many beyond either value
-    return {
-        "ratio": statistics.median(ordered),
-        "10 %": ordered[outer],
-        "90 %": ordered[-1 - outer],
-    }
+    values = spread(ratios)
+    return {"ratio": values["median"], "10 %": values["low"], "90 %": values["high"]}
 
 
 def machine_rates(scale: Scale) -> Row:

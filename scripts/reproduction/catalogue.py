@@ -41,6 +41,11 @@ class Row:
         name = self.recipe.format(task=task)
         return str(FOLDER / name) if name.endswith(".toml") else name
 
+    def checkpoint(self, average: int = 0) -> str:
+        """Return the name of the checkpoint that translates, given the command's ``--average``."""
+        average = self.average or average
+        return f"average-{average}" if average else "best"
+
 
 @dataclass(frozen=True)
 class Experiment:

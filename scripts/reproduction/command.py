@@ -26,7 +26,7 @@ from scripts.reproduction.notes import notes
 from scripts.reproduction.options import check_numbers, check_settings, parser
 from scripts.reproduction.repeat import repeat
 from scripts.reproduction.results import RowResult
-from scripts.reproduction.row import Job, check_made_with, row_checkpoint
+from scripts.reproduction.row import Job, check_made_with
 from scripts.reproduction.summary import missing, summarise
 from scripts.reproduction.table import as_json, table
 from scripts.reproduction.work import again, open_job, train_rows
@@ -147,7 +147,7 @@ def _check_as_told(
         if (row := rows.get(result.row)) is not None:
             seed = {"training.seed": result.seed}
             config = row_config(row, chosen.task, setting, overrides, seed)
-            check_made_with(path, result, config, row_checkpoint(row, chosen.average))
+            check_made_with(path, result, config, row.checkpoint(chosen.average))
 
 
 def _draw(experiment: Experiment, job: Job, rows: Sequence[Row], seeds: Sequence[int]) -> None:

@@ -84,8 +84,7 @@ def is_of_recipe(row: Row, result: RowResult) -> bool:
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
 
-    usual = f"average-{row.average}" if row.average else "best"
-    if result.checkpoint != usual or result.data["is_subset"]:
+    if result.checkpoint != row.checkpoint() or result.data["is_subset"]:
         return False
     recipe = load_config(row.recipe_for(result.task), system_configs())
     return not settings_differ(result.config, plain(recipe))

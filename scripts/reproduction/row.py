@@ -78,7 +78,7 @@ class Job:
 
     def checkpoint(self, row: Row) -> str:
         """Return the name of the checkpoint that a row is translated with."""
-        return row_checkpoint(row, self.average)
+        return row.checkpoint(self.average)
 
     def check_run(self, row: Row, seed: int) -> None:
         """Refuse impossible settings, and a run that was begun with other settings or data.
@@ -142,12 +142,6 @@ class Job:
             raise _other_settings(path, [f"the data, {self.data.folder}"])
         check_made_with(path, result, self.config(row, seed), self.checkpoint(row))
         return result if result.has(splits) else None
-
-
-def row_checkpoint(row: Row, average: int) -> str:
-    """Return the name of the checkpoint that a row is translated with, given ``--average``."""
-    average = row.average or average
-    return f"average-{average}" if average else "best"
 
 
 def check_made_with(path: Path, result: RowResult, config: Config, checkpoint: str) -> None:

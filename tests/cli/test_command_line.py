@@ -285,6 +285,11 @@ def test_a_wrong_value_is_refused_in_plain_words(line: str, reason: str, jtrans:
     assert result.err.startswith(f"error: Invalid value for {reason}")
 
 
+def test_words_behind_two_dashes_are_no_options(jtrans: Jtrans) -> None:
+    result = jtrans("score", "--", "-q")
+    assert result.code == 2 and result.err.startswith("error: ") and "-q" in result.err
+
+
 def test_all_values_of_a_wrong_option_are_shown(jtrans: Jtrans) -> None:
     code, _, err = jtrans("scale", "--from-losses", "1.6", "x", "1.5", "--layers", "5")
     assert code == 2
