@@ -119,6 +119,8 @@ REFUSED: list[tuple[list[str], str]] = [
     (["--input", "utf16.de"], "UTF-16"),
     (["--input", "latin.de"], "not UTF-8"),
     (["--input", "zero.de"], "zero byte in line 2"),
+    (["--input", "set.sgm"], "set.sgm is a test set in XML, not plain text"),
+    (["--input", "table.tsv"], "table.tsv is a table, not plain text"),
     (["--input", "bad.jsonl", "--input-format", "jsonl"], "line 2 of bad.jsonl"),
     (["--input", "deep.jsonl", "--input-format", "jsonl"], "not valid JSON (too many brackets)"),
     (["--input", "half.jsonl", "--input-format", "jsonl"], "line 1 of half.jsonl is not text"),
@@ -154,6 +156,8 @@ def test_bad_input_is_refused_and_nothing_is_written(
         "float": '{"source": "a", "number": 1e999}',
     }.items():
         (tmp_path / f"{name}.jsonl").write_text(f"{line}\n", encoding="utf-8")
+    (tmp_path / "set.sgm").write_text('<srcset setid="x">\n<seg id="1">hund</seg>\n')
+    (tmp_path / "table.tsv").write_text("hund\tdog\n")
     (tmp_path / "half.jsonl").write_text('{"source": "a \\ud800"}\n', encoding="utf-8")
     (tmp_path / "deep.jsonl").write_text("[" * 100_000 + "\n", encoding="utf-8")
     chosen = options if "--input" in options else ["--input", "source.de", *options]

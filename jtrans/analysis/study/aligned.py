@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from jtrans.corpora.lines import read_line_file
+from jtrans.corpora.plain_text import check_plain
 from jtrans.decoding.lines.json_lines import best_texts, source_texts
 from jtrans.errors import CorpusError, how_many
-from jtrans.files.packed import fed_to, without_packing
-
-_TEST_SET = re.compile(r"\s*<(?:\?xml|!DOCTYPE|(?:src|ref|tst)set|mteval|dataset|tmx)\b", re.I)
 
 
 def read_aligned(names: Sequence[str], *, source: int | None) -> list[list[str]]:
@@ -46,7 +43,7 @@ def aligned_lines(names: Sequence[str]) -> list[list[str]]:
         if not texts[-1]:
             hint = "name a file with one line per sentence"
             raise CorpusError(f"{name} is empty", hint=hint, kind="corpus.empty")
-        _check_plain(name, texts[-1])
+        check_plain(Path(name), texts[-1])
         if len(texts[-1]) != len(texts[0]):
             raise CorpusError(
                 f"{name} has {how_many(len(texts[-1]), 'line')}, {names[0]} has {len(texts[0]):,}",
@@ -54,19 +51,3 @@ def aligned_lines(names: Sequence[str]) -> list[list[str]]:
                 kind="corpus.line-counts",
             )
     return texts
-
-
-def _check_plain(name: str, lines: Sequence[str]) -> None:
-    """Refuse a file whose markup or other columns would be taken for words."""
-    path = Path(name)
-    if _TEST_SET.match(next((line for line in lines if line.strip()), "")):
-        kind, command = "a test set in XML", r"sed -n 's/.*<seg[^>]*>\(.*\)<\/seg>.*/\1/p'"
-    elif without_packing(path.name).endswith(".tsv") and all("\t" in line for line in lines):
-        kind, command = "a table", "cut -f 2"
-    else:
-        return
-    raise CorpusError(
-        f"{name} is {kind}, not plain text",
-        hint=f"take out the sentences first, for example: {fed_to(command, path)} > TEXT",
-        kind="corpus.not-plain-text",
-    )

@@ -101,7 +101,7 @@ class LineInput:
         name: a path, or ``-`` for standard input.
 
     Raises:
-        CorpusError: the file is missing, or not UTF-8 text.
+        CorpusError: the file is missing, not UTF-8 text, a test set in XML or a table.
     """
 
     def __init__(self, name: str) -> None:
@@ -111,8 +111,10 @@ class LineInput:
         self.lines: Sequence[str] | None = None
         if name != "-":
             from jtrans.corpora.lines import LineFile
+            from jtrans.corpora.plain_text import check_plain
 
             self.lines = LineFile(Path(name))
+            check_plain(Path(name), self.lines)
 
     @property
     def total(self) -> int | None:
