@@ -157,6 +157,12 @@ def name_hint(name: str, valid: Iterable[str], otherwise: str | None = None) -> 
     return f"did you mean {near}?" if near else otherwise or f"one of: {', '.join(names)}"
 
 
+def wrong_format(what: str, version: object, readable: int) -> str:
+    """Return that something has another format than the one that this version reads."""
+    has = "no format" if version is None else f"format {version!r}"
+    return f"{what} has {has}, this jtrans reads format {readable}"
+
+
 def how_many(count: int, noun: str, plural: str = "s") -> str:
     """Return a number with its noun, in messages: ``1 line``, ``2,048 lines``."""
     return f"{count:,} {noun}{'' if count == 1 else plural}"

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from jtrans.config import Config, SystemConfig
-from jtrans.errors import CheckpointError, ConfigError, DecodingError, JtransError
+from jtrans.errors import CheckpointError, ConfigError, DecodingError, JtransError, wrong_format
 from jtrans.files import (
     file_digest,
     foreign_file,
@@ -96,7 +96,7 @@ class Export:
             raise self._damaged(f"{FACTS} does not describe an export")
         if facts.get("format") != FORMAT:
             raise CheckpointError(
-                f"the export has format {facts.get('format')}, this jtrans reads {FORMAT}",
+                wrong_format("the export", facts.get("format"), FORMAT),
                 where=str(self.folder),
                 hint="make it again: jtrans export",
                 kind="export.format",

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from jtrans.cli import console
-from jtrans.cli.options import JSON, argument, option
+from jtrans.cli.options import JSON, argument, check_run_folder, option
 from jtrans.errors import ConfigError, name_hint
 
 _FORMATS = ("reformer-fairseq", "fairseq")
@@ -42,6 +42,7 @@ def import_(
     jtrans import checkpoint_best.pt --from fairseq --source-dict dict.de.txt \
       --target-dict dict.en.txt --run runs/fairseq --bpe-codes code
     """
+    check_run_folder(run)
     if source_format not in _FORMATS:
         raise ConfigError(
             f"unknown format: {source_format}",

@@ -172,7 +172,8 @@ def _given_value(parameter: Any, arguments: Sequence[str]) -> str | None:
     for place, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
         if name in names:
-            given.append(value if equals else shlex.join(arguments[place + 1 :][:values]))
+            words = arguments[place + 1 :][:values]
+            given.append(value if equals else shlex.join(words) if values > 1 else "".join(words))
     if not given or (len(given) > 1 and getattr(parameter, "multiple", False)):
         return None  # of an option that may repeat, any value can be the wrong one
     return given[-1] or None  # of others the last value counts

@@ -309,6 +309,16 @@ def check_choice(name: str, value: str, valid: Sequence[str]) -> None:
         raise option_error(f"unknown value {value!r}", name_hint(value, valid), where=name)
 
 
+def check_run_folder(run: Path | None) -> None:
+    """Refuse ``@last`` as the folder of a run: commands would take it for the newest run.
+
+    Raises:
+        ConfigError: it is that.
+    """
+    if str(run) == "@last":
+        raise usage_error("@last is the newest run, not a folder", "--run runs/NAME", where="--run")
+
+
 def check_folder_name(out: Path | None) -> None:
     """Refuse an ``--out`` that was meant to be a file.
 

@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import completion, console
-from jtrans.cli.options import JSON, WORKERS, argument, flag, grouped, option, option_group
+from jtrans.cli.options import (
+    JSON,
+    WORKERS,
+    argument,
+    check_choice,
+    flag,
+    grouped,
+    option,
+    option_group,
+)
 from jtrans.data import PREPARED
 from jtrans.errors import CorpusError, usage_error
 
@@ -16,6 +25,7 @@ if TYPE_CHECKING:
     from jtrans.data.prepared import PreparedCorpus
 
 DEMO, LABELLED_DEMO, DEMO_CORPUS = "demo/reformer-fast", "demo/transformer-pp", "grammar-de-en"
+LEAKED = ("pair", "source", "target")
 TAGGER = "ud-en/transformer-pp"
 TEXT, CLEANING = "Segmentation", "Cleaning of the training data"
 
@@ -100,7 +110,7 @@ class TextOptions:
         "SIDE",
         "pair",
         CLEANING,
-        autocompletion=completion.choice("pair|source|target"),
+        autocompletion=completion.choice("|".join(LEAKED)),
     )
     keep_leaked: bool = flag("--keep-leaked", "Keep them.", CLEANING)
     drop_identical: bool | None = _drop_flag("identical", "Pairs with the same text on both sides.")
@@ -132,6 +142,8 @@ class TextOptions:
                     "--drop-leaked and --keep-leaked exclude each other", "choose one of the two"
                 )
             values["drop_leaked"] = False
+        elif self.drop_leaked is not None:
+            check_choice("--drop-leaked", self.drop_leaked, LEAKED)
         if self.lowercase is None and self.truecase:
             values["lowercase"] = False
         if self.truecase is None and self.lowercase:

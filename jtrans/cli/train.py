@@ -18,6 +18,7 @@ from jtrans.cli.options import (
     PRECISIONS,
     SETTINGS,
     argument,
+    check_run_folder,
     data_option,
     flag,
     option,
@@ -102,6 +103,7 @@ def train(
     }
     options = {key: value for key, value in named.items() if value is not None}
     config = load_config(recipe, system_configs(), overrides=set_ or (), options=options)
+    check_run_folder(run)
     run = run or default_run(recipe)
     data = find_data(data, config, None if restart else run, run_of_config(recipe))
     if keep_optimiser and from_ is None:
@@ -115,6 +117,16 @@ def train(
             raise usage_error(
                 "--dry-run measures one process",
                 "leave out --processes, --gpus and --shard-model",
+            )
+        if seeds is not None:
+            raise usage_error(
+                "--dry-run measures the training of one seed", "leave out --seeds", where="--seeds"
+            )
+        if tensorboard:
+            raise usage_error(
+                "--tensorboard has no effect with --dry-run, which trains nothing",
+                "leave it out",
+                where="--tensorboard",
             )
         _note_unused(set_ or (), config)
         _estimate(config, data, device, initial, keep_optimiser=keep_optimiser, as_json=as_json)

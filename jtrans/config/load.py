@@ -67,6 +67,12 @@ def find_config(name: str) -> Path:
             hint=f"its settings are in a file: jtrans train {path}/config.toml --run {path}",
             kind="config.unknown-recipe",
         )
+    if path.is_file():
+        raise ConfigError(
+            f"{name} is no recipe, and not a configuration file by its name",
+            hint="rename it: such files end in .toml",
+            kind="config.unknown-recipe",
+        )
     group, _, system = name.partition("/")
     is_typo = did_you_mean(group, {each.partition("/")[0] for each in recipe_names()})
     is_other_corpus = not is_typo and f"demo/{system}" in recipe_names()

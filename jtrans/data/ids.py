@@ -114,7 +114,8 @@ def _load(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        reason = getattr(error, "strerror", None) or error
+        # the advice of numpy, to load the file by allow_pickle, would be unsafe
+        reason = getattr(error, "strerror", None) or "it is not a whole array of numpy"
         raise damaged(path.parent, f"cannot read {path.name}: {reason}") from error
     _log.info("read %s", path)
     if array.dtype != dtype or array.ndim != 1:

@@ -24,7 +24,14 @@ from typing import Any
 from jtrans.data import PREPARED
 from jtrans.data.damage import damaged, file_fault, is_whole_text, repair_hint
 from jtrans.data.ids import SIDES, IdStore, ParallelIds, Side
-from jtrans.errors import CorpusError, JtransError, did_you_mean, how_many, name_hint
+from jtrans.errors import (
+    CorpusError,
+    JtransError,
+    did_you_mean,
+    how_many,
+    name_hint,
+    wrong_format,
+)
 from jtrans.files import as_text, read_json, read_lines, text_digest
 from jtrans.text.pipeline import TextPipeline
 from jtrans.text.word_counts import read_word_counts
@@ -243,15 +250,20 @@ def read_info(folder: Path) -> dict[str, Any]:
         info = read_json(folder / "corpus.json")
     except JtransError as error:
         raise damaged(folder, error.message) from error
-    version = info.get("format") if isinstance(info, dict) else None
-    if version != FORMAT:
+    if not isinstance(info, dict) or "pipeline_sha256" not in info:
         raise CorpusError(
-            f"{folder} has format {version!r}, this jtrans reads format {FORMAT}",
+            f"{folder} is not a prepared corpus: its corpus.json is of something else",
+            hint="name another folder, or prepare the corpus again, with another --out",
+            kind="corpus.not-ours",
+        )
+    if info.get("format") != FORMAT:
+        raise CorpusError(
+            wrong_format(str(folder), info.get("format"), FORMAT),
             hint=repair_hint(folder),
             kind="corpus.format",
         )
     tables = [info.get("options"), info.get("splits"), info.get("files", {})]
-    if not {"name", "languages", "pipeline_sha256"} <= set(info) or not all(
+    if not {"name", "languages"} <= set(info) or not all(
         isinstance(table, dict) for table in tables
     ):
         raise damaged(folder, "corpus.json is incomplete")

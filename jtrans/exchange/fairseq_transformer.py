@@ -59,6 +59,7 @@ def transformer_parts(
         raise CheckpointError(
             "not a fairseq checkpoint: it has no arguments (args or cfg.model) and weights (model)",
             where=where,
+            hint="name the file that fairseq-train saved, such as checkpoint_best.pt",
             kind="checkpoint.format",
         )
     if not _is_set(values.get("adaptive_softmax_cutoff")):  # an empty list, from settings in a file

@@ -68,7 +68,11 @@ def read_chunks(path: Path) -> Iterator[bytes]:
         ) from error
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise CorpusError(f"cannot read {path}: {reason}", kind="corpus.unreadable") from error
+        raise CorpusError(
+            f"cannot read {path}: {reason}",
+            hint="check the path, and the disk that it is on",
+            kind="corpus.unreadable",
+        ) from error
 
 
 def open_unpacked(path: Path) -> IO[bytes]:

@@ -49,8 +49,8 @@ def find_run(name: str) -> Run:
     if Path(name).is_file():
         raise CheckpointError(
             f"{name} is a file, not a run",
-            hint="a run is the folder that jtrans train creates; files of text are given with "
-            "options: --input, --hyp, --ref, --src",
+            hint="a run is the folder that jtrans train creates; for files of text, see the "
+            "options in the command's --help",
             kind="run.missing",
         )
     names = [folder.relative_to(RUNS).as_posix() for folder in list_runs()]

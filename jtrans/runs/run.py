@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jtrans.config import Config, SystemConfig, build_config, key_lines
-from jtrans.errors import CheckpointError, JtransError
+from jtrans.errors import CheckpointError, JtransError, wrong_format
 from jtrans.files import disk_errors, read_json, whole_folder, write_bytes, write_json, write_text
 from jtrans.locks import exclusive
 from jtrans.runs.checkpoint_folder import CheckpointFolder
@@ -100,7 +100,7 @@ class Run(CheckpointFolder, EventLog):
         run = cls(folder)
         if run.info.get("format") != FORMAT:
             raise CheckpointError(
-                f"the run has format {run.info.get('format')}, this jtrans reads {FORMAT}",
+                wrong_format("the run", run.info.get("format"), FORMAT),
                 where=str(folder),
                 hint="use the jtrans version that wrote it, or train again",
                 kind="run.format",
@@ -126,7 +126,11 @@ class Run(CheckpointFolder, EventLog):
         path = self.folder / "run.json"
         info = read_json(path)
         if not isinstance(info, dict):
-            raise CheckpointError(f"{path} is damaged: not an object", kind="file.damaged")
+            raise CheckpointError(
+                f"{path} is damaged: not an object",
+                hint="restore it from a copy, or train again with --restart",
+                kind="file.damaged",
+            )
         return info
 
     @property

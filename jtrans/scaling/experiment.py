@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.errors import WorkError
+from jtrans.errors import EXIT_BAD_INPUT, JtransError, WorkError
 from jtrans.evaluation.seeds import t_quantile
 from jtrans.files import write_text
 from jtrans.models.zoo import system_configs
@@ -341,6 +341,7 @@ def predict(configs: Mapping[str, Config], data: Path, device: str | None) -> di
     Each estimate runs in a process of its own, whose peak memory is that of its model alone.
 
     Raises:
+        JtransError: bad input, such as a damaged corpus.
         WorkError: an estimate failed, for example because memory ran out.
     """
     from jtrans.training.estimate import Estimate
@@ -363,10 +364,13 @@ def _dry_run(name: str, config: Path, data: Path, device: str | None) -> dict[st
     except ValueError:
         value = {"error": _failure(ended)}
     if "error" in value:
-        raise WorkError(
-            f"memory and time of the {name} model cannot be estimated: {value['error']['message']}",
-            hint=value["error"].get("hint"),
-            kind="scaling.estimate",
+        error = value["error"]
+        is_bad_input = ended.returncode == EXIT_BAD_INPUT
+        raise (JtransError if is_bad_input else WorkError)(
+            f"memory and time of the {name} model cannot be estimated: {error['message']}",
+            where=error.get("where"),
+            hint=error.get("hint"),
+            kind=error.get("kind") if is_bad_input else "scaling.estimate",
         )
     return value
 

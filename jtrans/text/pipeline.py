@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from jtrans.errors import CorpusError, JtransError
+from jtrans.errors import CorpusError, JtransError, wrong_format
 from jtrans.files import read_json, text_digest, write_json
 from jtrans.text.bpe import Bpe, check_codes
 from jtrans.text.normalise import normalise
@@ -276,8 +276,6 @@ class TextPipeline:
     def _from_json(cls, value: Any) -> TextPipeline:
         version = value.get("format") if isinstance(value, dict) else None
         if version != FORMAT or isinstance(version, bool):
-            raise CorpusError(
-                f"this pipeline has format {version!r}, this jtrans reads format {FORMAT}",
-                kind="corpus.format",
-            )
+            message = wrong_format("this pipeline", version, FORMAT)
+            raise CorpusError(message, kind="corpus.format")
         return cls(TextSide.from_json(value.get("source")), TextSide.from_json(value.get("target")))

@@ -227,6 +227,8 @@ def test_systems_are_compared(jtrans: Jtrans, runs: list[Path], corpus: Prepared
         (["length", "ONE", "--device", "gpu"], "unknown device: gpu"),
         (["position", "ONE", "--checkpoint", "7"], "no checkpoint 7"),
         (["compare", "ONE"], "only one system: one"),
+        (["attention", "ONE", "--sentence", "a", "--split", "valid"], "--split has no effect with"),
+        (["attention", "ONE", "--sentence", "a", "--data", "x"], "--data has no effect with"),
         (["alignment", "ONE", "--layer", "cross"], "no attention map 'cross'"),
         (["alignment", "ONE", "--gold", "gold"], "9-0 is outside the sentence"),
     ],

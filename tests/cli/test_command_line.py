@@ -274,6 +274,7 @@ def test_a_wrong_option_shows_the_value_that_was_given(given: list[str], jtrans:
         ("average x --choose newest", "'--choose': 'newest' is not one of 'valid-loss'"),
         ("translate x --beam wide", "'--beam': not a valid integer (got 'wide')"),
         ("scale --ratio x", "'--ratio': not a valid number (got 'x')"),
+        ("translate x --beam ü", "'--beam': not a valid integer (got 'ü')"),
         ("translate x --beam 5 --beam x", "'--beam': not a valid integer (got 'x')"),
         ("translate x --beam 5 -qv --beam=y", "'--beam': not a valid integer (got 'y')"),
         ("train x --processes 0", "'--processes': not greater than or equal to 1 (got '0')"),

@@ -128,7 +128,8 @@ def test_what_counts_as_leaked_is_chosen_or_kept(
     both = jtrans(*OWN, *OUT, "--drop-leaked", "source", "--keep-leaked")
     assert both.code == 2 and "exclude each other" in both.err
     bad = jtrans(*OWN, *OUT, "--drop-leaked", "sources")
-    assert bad.code == 2 and "'pair', 'source', 'target'" in bad.err
+    assert bad.code == 2 and "error: unknown value 'sources' (--drop-leaked)" in bad.err
+    assert "hint: did you mean source?" in bad.err
 
 
 def test_train_and_test_may_repeat(jtrans: Jtrans, files: Path, tmp_path: Path) -> None:

@@ -264,6 +264,10 @@ def test_changed_settings_without_effect_are_named_once(
         (("tiny.toml", "--set", "model.width=250", "--set", "model.heads=4"), "hint:"),
         (("tiny.toml", "--set", "training.seed"), "--set training.learning_rate=1e-3"),
         (("demo/transformerr",), "did you mean demo/transformer?"),
+        (("tiny",), "hint: rename it: such files end in .toml"),
+        (("tiny.toml", "--run", "@last"), "hint: --run runs/NAME"),
+        (("tiny.toml", "--dry-run", "--seeds", "1,2"), "hint: leave out --seeds"),
+        (("tiny.toml", "--dry-run", "--tensorboard"), "hint: leave it out"),
         (("demo/pervasive", "--set", "model.kernel=4"), "it must be odd"),
         (("demo/convs2s", "--set", "model.encoder_layers='(64, 9999)'"), "wider than the longest"),
         (("demo/convs2s", "--set", "model.decoder_layers=''"), "at least one layer"),
@@ -289,9 +293,11 @@ def test_changed_settings_without_effect_are_named_once(
 def test_bad_input_is_explained_and_nothing_written(
     arguments: tuple[str, ...], hint: str, workplace: Path, jtrans: Jtrans
 ) -> None:
+    (workplace / "tiny").write_text("", encoding="utf-8")
     before = sorted(workplace.rglob("*"))
     data = () if "--data" in arguments else ("--data", "data")
-    done = jtrans("train", *arguments, *data, "--run", "runs/never")
+    run = () if "--run" in arguments else ("--run", "runs/never")
+    done = jtrans("train", *arguments, *data, *run)
     assert done.code == 2
     assert done.err.startswith("error: ")
     assert "Traceback" not in done.err

@@ -509,6 +509,11 @@ def test_samples_of_the_same_text_are_listed_once(
     assert len({tuple(line) for line in lines}) == len(lines) < 10
 
 
+def test_a_device_may_take_both_outputs(jtrans: Jtrans, make_run: MakeRun, source: Path) -> None:
+    outputs = ("--output", "/dev/null", "--alignments-file", "/dev/null")
+    assert jtrans("translate", make_run(), "-i", source, *outputs).code == 0
+
+
 @pytest.mark.parametrize("precision", ["auto", "fp32"])
 def test_a_check_needs_another_precision(jtrans: Jtrans, make_run: MakeRun, precision: str) -> None:
     result = jtrans("translate", make_run(), "--check", "--precision", precision)

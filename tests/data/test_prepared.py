@@ -118,6 +118,22 @@ def test_another_format_version_is_refused(folder: Path) -> None:
         PreparedCorpus.open(folder)
 
 
+@pytest.mark.parametrize("content", [[], {"format": 1}])
+def test_a_corpus_json_of_something_else_is_not_to_be_replaced(
+    folder: Path, content: object
+) -> None:
+    (folder / "corpus.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"corpus\.json is of something else") as caught:
+        PreparedCorpus.open(folder)
+    assert "--force" not in str(caught.value.hint)
+
+
+def test_a_file_that_is_no_array_is_refused_without_the_advice_of_numpy(folder: Path) -> None:
+    (folder / "train.source.npy").write_bytes(b"x")
+    with pytest.raises(CorpusError, match=r"cannot read train\.source\.npy: it is not a whole"):
+        len(PreparedCorpus.open(folder).pairs("train"))
+
+
 def test_an_unknown_split_gets_the_nearest_name(folder: Path) -> None:
     with pytest.raises(CorpusError, match="no split vaild") as caught:
         PreparedCorpus.open(folder).pairs("vaild")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from plugins.random_runs import MakeRun
 from plugins.small_corpus import MakeConfig
 
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.errors import WorkError
+from jtrans.errors import JtransError, WorkError
 from jtrans.runs import Run
 from jtrans.scaling.experiment import (
     GradientSpread,
@@ -163,6 +164,20 @@ def test_the_scaled_sizes_are_written_into_the_configuration(make_config: MakeCo
     model = result.scaled_config.model.model_dump()
     assert model["layers"] == 1 + result.scaling.more_layers
     assert model["ffn_width"] == 32 + 16 * result.scaling.more_width
+
+
+def test_an_estimate_that_refuses_its_input_ends_as_bad_input(
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = {"message": "the corpus is damaged", "hint": "prepare it", "kind": "corpus.damaged"}
+    answer = json.dumps({"error": error})
+    code = f"print({answer!r}); exit(2)"
+    monkeypatch.setattr(
+        "jtrans.scaling.experiment.own_command", lambda: [sys.executable, "-c", code]
+    )
+    with pytest.raises(JtransError, match="the corpus is damaged") as caught:
+        predict({"base": make_config()}, Path("data"), None)
+    assert (caught.value.exit_code, caught.value.kind) == (2, "corpus.damaged")
 
 
 @pytest.mark.thorough

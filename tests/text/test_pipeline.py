@@ -168,7 +168,7 @@ def damaged(**change: Any) -> str:
     ("text", "message"),
     [
         ("{", "not valid JSON"),
-        ("[]", "has format None"),
+        ("[]", "has no format, this jtrans reads"),
         (damaged(format=2), "has format 2, this jtrans reads format 1"),
         (damaged(format=True), "has format True"),
         ('{"format": 1}', "no usable 'language'"),

@@ -71,6 +71,7 @@ def test_a_missing_corpus_is_refused(make_config: Any, tmp_path: Path) -> None:
         ({"max_updates": None}, "config.no-limit"),
         ({"best_metric": "valid-bleu", "validate_sentences": 0}, "config.value"),
         ({"model": {"width": 2**40, "heads": 1}}, "config.too-large"),
+        ({"model": {"width": 10**9, "heads": 1}}, "config.too-large"),
         ({"model": {"ffn_width": 10**30}}, "config.too-large"),
     ],
 )

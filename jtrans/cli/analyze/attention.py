@@ -53,7 +53,7 @@ class SentenceOptions:
         """Refuse options that exclude each other.
 
         Raises:
-            ConfigError: not exactly one way to name sentences, or a target without a sentence.
+            ConfigError: not exactly one way to name sentences, or an option that does not fit it.
         """
         if (self.sentence is None) == (self.sentences is None):
             both = "--sentence and --sentences exclude each other"
@@ -63,6 +63,13 @@ class SentenceOptions:
             )
         if self.target is not None and self.sentence is None:
             raise usage_error("--target needs --sentence", '--sentence "..." --target "..."')
+        if self.sentence is not None and (self.data is not None or self.split != "test"):
+            option = "--split" if self.data is None else "--data"
+            raise usage_error(
+                f"{option} has no effect with --sentence",
+                f"leave {option} out, or name lines of a split: --sentences 3,17",
+                where=option,
+            )
 
     def lines(self, run: Run) -> list[tuple[int | None, str]]:
         """Return (line of the split or None, raw text) of all sentences."""

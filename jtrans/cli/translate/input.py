@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from jtrans.cli.translate.lines import until_refused
+from jtrans.cli.translate.output import is_ordinary
 from jtrans.errors import CorpusError, JtransError
 from jtrans.files import raw_lines
 from jtrans.files.packed import without_packing
@@ -75,7 +76,7 @@ def _written(name: str) -> list[str]:
 
     Its unfinished lines and their state (`jtrans.decoding.partial_output`), and the lock.
     """
-    if name == "-":
+    if name == "-" or not is_ordinary(name):
         return [name]
     return [name, *(f"{name}.{end}" for end in ("part", "part.json", "lock", "lock.json"))]
 

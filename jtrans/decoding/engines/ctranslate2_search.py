@@ -1,12 +1,13 @@
 """The search of CTranslate2 behind the options, tokens and scores of ours.
 
-Both searches keep the first k hypotheses to end and rank them by log P / |Y|^a, so that the best
-translation is the same but for rounding. Where the two differ:
+Both searches keep the first k hypotheses to end and rank them by log P / |Y|^a. The best
+translation is the same but for rounding, unless the length limit is reached. The differences:
 
 - CTranslate2 leaves excluded tokens out of the softmax and gives a forced prefix probability 1.
   Log-probabilities are therefore computed again, by teacher forcing. With a minimum length or
   n-gram blocking, the search itself differs a little.
-- At the length limit it breaks off. Here ``</s>`` ends the hypothesis, one token earlier.
+- At the length limit it breaks off. Here ``</s>`` ends the hypothesis, one token earlier. It has
+  ranked the hypothesis without ``</s>``, and may have dropped a finished one that is better.
 - If several hypotheses end at the last step, it keeps all of them; we keep k in all. The best is
   the same, others of an n-best list may differ.
 - Directly after a prefix it considers ``</s>`` only as the most probable token.

@@ -23,7 +23,7 @@ from jtrans.nn.device import (
     use_matmul_backend,
 )
 from jtrans.nn.layer import compile_layers, is_compiled, set_recompute
-from jtrans.nn.memory import within_memory
+from jtrans.nn.memory import describe, within_memory
 from jtrans.runs import Run
 from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.events import TrainingEvents
@@ -141,15 +141,14 @@ def _too_large(config: Config) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, TypeError, MemoryError, OverflowError) as error:
-        detail = str(error).strip().splitlines()[0] if str(error) else "out of memory"
         words = ("memory", "overflow", "storage size", "too large", "invalid shape")
         if isinstance(error, (RuntimeError, TypeError)) and not any(
-            word in detail.lower() for word in words
+            word in str(error).lower() for word in words
         ):
             raise
         raise ConfigError(
             f"a {config.model.system} of width {config.model.width} does not fit "
-            f"into memory: {detail}",
+            f"into memory: {describe(error)}",
             where="model",
             hint="smaller sizes, for example --set model.width=256 --set model.ffn_width=1024",
             kind="config.too-large",

@@ -16,6 +16,7 @@ from jtrans.files import read_json, write_json
 from jtrans.nn.device import precise
 from jtrans.runs import WEIGHTS, WINDOW, Checkpoint, Run, damaged
 from jtrans.runs.checkpoint import SEAL
+from jtrans.runs.checkpoint_folder import POINTERS
 
 NEWEST = "average"  # the name of an average that a new one may replace
 RECORD = "average.json"
@@ -168,12 +169,13 @@ def check_name(name: str) -> None:
         ConfigError: the name is not that of an average.
     """
     is_plain = re.fullmatch(r"[A-Za-z][\w.-]*", name) is not None
-    if not is_plain or name in ("best", "last", WINDOW) or name.startswith("step-"):
+    is_training_s = name in ("best", "last", WINDOW, POINTERS) or name.startswith("step-")
+    if not is_plain or is_training_s:
         raise ConfigError(
             f"an average cannot be named {name!r}",
             where="--name",
             hint="a letter, then letters, digits, _ . and -, and no name of training's own "
-            "checkpoints: --name average",
+            "checkpoints and files: --name average",
         )
 
 
