@@ -150,13 +150,14 @@ def share_state(
     values = ranks.from_first(dataclasses.asdict(state))
     if ranks.is_first:
         return state
-    ours = model.state_dict()
-    with torch.no_grad():
-        for name, tensor in weights.items():
-            assign(ours[name], tensor)
-    if average is not None:
-        average.restore(_weights_trained(tensors))
-    _restore_optimiser(model, optimiser, tensors)
+    if weights:  # otherwise the optimiser, too, is that of the first rank already
+        ours = model.state_dict()
+        with torch.no_grad():
+            for name, tensor in weights.items():
+                assign(ours[name], tensor)
+        # without an average, too: the checkpoint may be of a time when there was one
+        (average or MovingAverage(model, 0.0)).restore(_weights_trained(tensors))
+        _restore_optimiser(model, optimiser, tensors)
     return TrainingState.from_json(values)
 
 

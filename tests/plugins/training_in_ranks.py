@@ -25,13 +25,11 @@ EXACT: dict[str, Any] = {
 }
 
 
-def train_in(
-    count: int, config: Config, corpus: PreparedCorpus, run: Path, *, shard_model: bool = False
-) -> None:
-    """Train in `count` processes to the last update."""
+def train_in(count: int, config: Config, corpus: PreparedCorpus, run: Path, **options: Any) -> None:
+    """Train in `count` processes to the last update, with these options of `train`."""
 
     def one_rank(_: int) -> int:
-        return train(config, data=corpus.folder, run=run, shard_model=shard_model).update
+        return train(config, data=corpus.folder, run=run, **options).update
 
     assert run_ranks(count, one_rank) == [config.training.max_updates] * count
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -80,6 +81,29 @@ def test_a_run_continues_with_and_without_shards(
     train(exact(ema_decay=0.9, max_updates=4), data=corpus.folder, run=run)
     shard_over(3, exact(ema_decay=0.9), corpus, run)
     assert difference(tmp_path / "alone", run) < 1e-6
+
+
+@pytest.mark.thorough
+def test_shards_continue_without_a_moving_average_from_the_trained_weights(
+    exact: MakeExact, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    train(exact(ema_decay=0.9, max_updates=4), data=corpus.folder, run=tmp_path / "alone")
+    shutil.copytree(tmp_path / "alone", tmp_path / "shards", symlinks=True)
+    train(exact(), data=corpus.folder, run=tmp_path / "alone")
+    shard_over(2, exact(), corpus, tmp_path / "shards")
+    assert difference(tmp_path / "alone", tmp_path / "shards") < 1e-6
+
+
+@pytest.mark.thorough
+def test_shards_keep_the_moments_of_the_run_that_they_start_from(
+    exact: MakeExact, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    train(exact(), data=corpus.folder, run=tmp_path / "base")
+    start: dict[str, Any] = {"initial": Run.open(tmp_path / "base"), "keep_optimiser": True}
+    config = exact(max_updates=1)
+    train(config, data=corpus.folder, run=tmp_path / "alone", **start)
+    shard_over(2, config, corpus, tmp_path / "shards", **start)
+    assert difference(tmp_path / "alone", tmp_path / "shards") < 1e-6
 
 
 @pytest.mark.thorough
