@@ -190,7 +190,8 @@ def test_costs_are_estimated_in_another_process(
 
 
 @pytest.mark.thorough
-def test_an_estimate_that_fails_says_why(make_config: MakeConfig, tmp_path: Path) -> None:
-    with pytest.raises(WorkError) as caught:
+def test_an_estimate_without_a_corpus_says_why(make_config: MakeConfig, tmp_path: Path) -> None:
+    with pytest.raises(JtransError) as caught:
         predict({"base": make_config()}, tmp_path / "nowhere", "cpu")
     assert "base model" in caught.value.message
+    assert (caught.value.kind, caught.value.exit_code) == ("corpus.not-prepared", 2)
