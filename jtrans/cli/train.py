@@ -113,20 +113,10 @@ def train(
     initial = find_run(from_) if from_ is not None else None
     place, count = place_of_process(), ranks.count_processes(processes, gpus, device)
     if dry_run:
-        if count is not None or shard_model:
+        if count is not None or shard_model or seeds is not None or tensorboard:
             raise usage_error(
-                "--dry-run measures one process",
-                "leave out --processes, --gpus and --shard-model",
-            )
-        if seeds is not None:
-            raise usage_error(
-                "--dry-run measures the training of one seed", "leave out --seeds", where="--seeds"
-            )
-        if tensorboard:
-            raise usage_error(
-                "--tensorboard has no effect with --dry-run, which trains nothing",
-                "leave it out",
-                where="--tensorboard",
+                "--dry-run measures one process and one seed, and writes nothing",
+                "leave out --processes, --gpus, --shard-model, --seeds and --tensorboard",
             )
         _note_unused(set_ or (), config)
         _estimate(config, data, device, initial, keep_optimiser=keep_optimiser, as_json=as_json)

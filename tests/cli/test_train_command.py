@@ -266,8 +266,11 @@ def test_changed_settings_without_effect_are_named_once(
         (("demo/transformerr",), "did you mean demo/transformer?"),
         (("tiny",), "hint: rename it: such files end in .toml"),
         (("tiny.toml", "--run", "@last"), "hint: --run runs/NAME"),
-        (("tiny.toml", "--dry-run", "--seeds", "1,2"), "hint: leave out --seeds"),
-        (("tiny.toml", "--dry-run", "--tensorboard"), "hint: leave it out"),
+        (
+            ("tiny.toml", "--dry-run", "--seeds", "1,2"),
+            "--dry-run measures one process and one seed",
+        ),
+        (("tiny.toml", "--dry-run", "--tensorboard"), "--seeds and --tensorboard"),
         (("demo/pervasive", "--set", "model.kernel=4"), "it must be odd"),
         (("demo/convs2s", "--set", "model.encoder_layers='(64, 9999)'"), "wider than the longest"),
         (("demo/convs2s", "--set", "model.decoder_layers=''"), "at least one layer"),
