@@ -385,6 +385,20 @@ def test_a_translation_as_long_as_the_model_can_read_is_aligned(make_run: MakeRu
     assert sorted(aligned) == [*range(5)]
 
 
+def test_a_marker_of_bpe_at_the_end_is_no_word(make_run: MakeRun) -> None:
+    side = TextSide("en", "whitespace", False, CODES, Vocabulary.build({"dog": 1, "@@": 1}))
+    extras = TranslationExtras(alignments=True, unk_replace=True)
+    translator = Translator.load(
+        [Run.open(make_run(pipeline=TextPipeline(side, side)))],
+        replace(ON_CPU, extras=extras, search={"max_length": "3"}),
+    )
+    prefixed = Constraints(prefix_tokens=["<unk>", "@@"])
+    [[best]] = translator.translate_nbest(["zebra dog"], 1, constraints=[prefixed])
+    assert best.tokens == ["<unk>", "@@", "</s>"] and len(best.words) == 1
+    assert best.alignment is not None
+    assert [link.split("-")[1] for link in best.alignment.split()] == ["0"]
+
+
 def test_unknown_pieces_of_a_prefix_stay_in_their_words(make_run: MakeRun) -> None:
     """Z@@ and ü@@ are unknown, and then do not show that their word goes on."""
     side = TextSide("en", "whitespace", False, CODES, Vocabulary.build({"rich": 1, "dog": 1}))

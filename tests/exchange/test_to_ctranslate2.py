@@ -141,3 +141,9 @@ def test_tokens_that_are_listed_twice_get_names_of_their_own() -> None:
     tokens = ["<pad>", "</s>", "<unk>", "<s>", "the", "a", "the", "the#4"]
     names = token_names(Vocabulary(tokens, [0, 0, 0, 0, 5, 4, 3, 2]))
     assert names == ["<pad>", "</s>", "<unk>", "<s>", "the#4#", "a", "the", "the#4"]
+
+
+def test_only_special_tokens_have_the_names_of_special_tokens() -> None:
+    tokens = ["<pad>", "</s>", "<unk>", "<s>", "the", "<s>", "</s>", "<unk>"]
+    names = token_names(Vocabulary(tokens, [0, 0, 0, 0, 5, 4, 3, 2]))
+    assert names == [*tokens[:5], "<s>#5", "</s>#6", "<unk>#7"]

@@ -11,13 +11,14 @@ def token_names(vocabulary: Vocabulary) -> list[str]:
     """Return a name for every id: the token itself, wherever that is unique.
 
     Some published dictionaries list a token twice. The entry that texts are encoded with keeps
-    the name; the others get the id too, as in ``the#17``.
+    the name, of a special token the special entry; the others get the id too, as in ``the#17``.
     """
     counts = Counter(vocabulary.tokens)
     names = list(vocabulary.tokens)
     taken = set(names)
     for number, token in enumerate(names):
-        if counts[token] == 1 or number < len(SPECIALS) or vocabulary.ids([token]) == [number]:
+        encodes = token not in SPECIALS and vocabulary.ids([token]) == [number]
+        if counts[token] == 1 or number < len(SPECIALS) or encodes:
             continue
         name = f"{token}#{number}"
         while name in taken:

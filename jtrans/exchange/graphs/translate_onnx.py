@@ -81,7 +81,8 @@ for number, data in enumerate(sys.stdin.buffer, start=1):
         inputs = {"token": token, "position": np.array(len(output)), **state}
         log_probs, *values = step.run(None, inputs)
         state.update(zip(changing, values, strict=True))
-    text = f"{' '.join(output)} ".replace("@@ ", "").rstrip(" ")  # the last word may be unfinished
+    text = f"{' '.join(output)} "  # the last word may be unfinished
+    text = (text.replace("@@ ", "") if pipeline["target"]["codes"] else text).rstrip(" ")
     try:
         sys.stdout.buffer.write(f"{text}\n".encode())
         sys.stdout.buffer.flush()

@@ -174,11 +174,15 @@ def test_the_example_needs_nothing_of_ours(
     assert given == Translator.load([run], choices).translate(LINES)
 
 
-def test_the_example_ends_an_unfinished_word_as_we_do(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("codes", ["#version: 0.2\nd o\n", None])
+def test_the_example_joins_pieces_as_we_do(
+    codes: str | None,
+    make_run: MakeRun,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     pieces = Vocabulary.build(dict.fromkeys(["do@@", "ca@@", "ru@@"], 9))
-    target = TextSide("en", segmenter="whitespace", codes="#version: 0.2\nd o\n", vocabulary=pieces)
+    target = TextSide("en", segmenter="whitespace", codes=codes, vocabulary=pieces)
     source = TextSide(
         "de",
         segmenter="whitespace",
@@ -191,7 +195,7 @@ def test_the_example_ends_an_unfinished_word_as_we_do(
     runpy.run_path(str(example), run_name="__main__")
     choices = DecodingChoices(device="cpu", search={"beam": 1})
     expected = Translator.load([run], choices).translate(LINES)
-    assert any(expected) and not any("@@" in line for line in expected)
+    assert any(expected) and any("@@" in line for line in expected) == (codes is None)
     assert capsys.readouterr().out.splitlines() == expected
 
 
