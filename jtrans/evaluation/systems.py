@@ -267,12 +267,14 @@ def compare_groups(
 def _paired_result(
     groups: Sequence[SeedGroup], index: int, metric: str, sentences: int
 ) -> PairedResult:
-    baseline, system, *others = (
-        group.sample(metric)
-        for group in (groups[0], groups[index], *groups[1:index], *groups[index + 1 :])
-    )
+    pair = groups[0], groups[index]
+    others: list[SeedGroup] = []  # runs that are used in several ways lend their variance once
+    for group in (*groups[1:index], *groups[index + 1 :]):
+        if not any(group.has_same_runs(other) for other in (*pair, *others)):
+            others.append(group)
+    baseline, system, *lenders = (group.sample(metric) for group in (*pair, *others))
     is_same = groups[index].has_same_runs(groups[0])
-    test = compare_means(baseline, system, others, sentences=sentences, is_same_runs=is_same)
+    test = compare_means(baseline, system, lenders, sentences=sentences, is_same_runs=is_same)
     return PairedResult(
         **vars(test),
         baseline=groups[0].name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import math
@@ -12,6 +13,7 @@ import signal
 import statistics
 import subprocess
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from plugins.small_corpus import make_nouns
 from sacrebleu.metrics.bleu import BLEU
 
 from jtrans.data.prepared import PreparedCorpus, digest_of
+from jtrans.decoding.translator import Translator
 from jtrans.runs import Run
 
 
@@ -464,6 +467,26 @@ def test_short_translations_are_told_what_they_cost(jtrans: Jtrans) -> None:
     assert "long:" not in out and "--length-penalty" not in out
     [of_chrf, _] = json.loads(jtrans(*command, "--metric", "chrf", "--json").out)["systems"]
     assert "length_ratio" not in of_chrf
+
+
+def test_a_sweep_holds_one_model_at_a_time(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[weakref.ref[Translator]] = []
+    load = Translator.load
+
+    def watched(*arguments: Any, **options: Any) -> Translator:
+        gc.collect()
+        assert not any(translator() for translator in held)
+        translator = load(*arguments, **options)
+        held.append(weakref.ref(translator))
+        return translator
+
+    monkeypatch.setattr(Translator, "load", watched)
+    run = _run_of(corpus, make_run, "run")
+    sweep = ("--sweep", "beam=1,2,3", "--split", "valid", "--metric", "chrf", "--device", "cpu")
+    assert jtrans("score", run, *sweep).code == 0
+    assert len(held) == 3
 
 
 def test_a_sweep_scores_every_run_with_every_search(

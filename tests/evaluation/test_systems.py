@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from dataclasses import replace
 from typing import Any
@@ -111,6 +112,22 @@ def test_a_run_counts_once_however_many_checkpoints_it_has() -> None:
     sample = group.sample("chrf")
     assert sample.runs == 2
     assert sample.drawn[0] == pytest.approx(group.runs[0].sample("chrf").drawn[0])
+
+
+def test_runs_used_in_several_ways_lend_their_variance_once() -> None:
+    def output(name: str, lines: list[str], group: str, run: str) -> SystemOutput:
+        return replace(_output(name, lines, group), trained=run)
+
+    pair = [output("a", GOOD, "a", "a"), output("b", BAD, "b", "b")]
+    searches = [
+        [output(f"{run} {beam}", lines, f"c {beam}", run) for run, lines in seeds]
+        for beam, seeds in enumerate([[("c1", GOOD), ("c2", BAD)]] * 4)
+    ]
+    tests = [
+        _evaluate(*pair, *itertools.chain(*searches[:count]), metrics=["chrf"]).paired[0]
+        for count in (0, 1, 4)
+    ]
+    assert tests[0].p_value != tests[1].p_value == tests[2].p_value
 
 
 @pytest.mark.parametrize("metrics", [["bleu"], ["multi-bleu"]])

@@ -192,6 +192,10 @@ class Member:
         self.progress.say("Loading", self.name)
         return Translator.load([self.run], self.decoding)
 
+    def release_model(self) -> None:
+        """Forget the loaded model: those of all searches and checkpoints would fill the memory."""
+        vars(self).pop("translator", None)
+
     @property
     def model(self) -> TranslationModel:
         """The loaded model."""

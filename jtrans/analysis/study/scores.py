@@ -93,11 +93,13 @@ def _evaluate(
 ) -> Evaluation:
     references = members[0].text.references
     lowercase = members[0].words.lowercase if lowercase is None else lowercase
+    outputs = []
+    for member, name, run in zip_longest(members, groups, runs):
+        output = _output(member, references, name, lowercase=lowercase)
+        outputs.append(replace(output, run=run))
+        member.release_model()
     return evaluate(
-        [
-            replace(_output(member, references, name, lowercase=lowercase), run=run)
-            for member, name, run in zip_longest(members, groups, runs)
-        ],
+        outputs,
         references,
         metrics=metrics,
         target_language=members[0].run.pipeline.target.language,

@@ -53,7 +53,6 @@ class ScoreReport:
     bands: Sequence[Band] = ()  # expected scores
     unchecked: Sequence[str] = ()  # why scores were not compared with the expected ones
     other_warnings: Sequence[str] = ()
-    is_sweep: bool = False  # the systems are searches of runs
 
     @property
     def warnings(self) -> list[str]:
@@ -144,7 +143,9 @@ class ScoreReport:
         if self._seed_groups:
             also = "; of a mean, also over its seeds" if has_seeds else ""
             yield f"± in the table: 95 % interval over sentences{also}"
-        if self.details and evaluation.paired and not has_seeds and not self.is_sweep:
+        first, *others = evaluation.groups
+        has_other_runs = any(not group.has_same_runs(first) for group in others)
+        if self.details and evaluation.paired and not has_seeds and has_other_runs:
             yield "one run of each system: nothing is known of other seeds"
         if MULTI_BLEU in evaluation.metrics:
             number = f", {evaluation.references} references" if evaluation.references > 1 else ""

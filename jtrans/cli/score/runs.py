@@ -68,7 +68,7 @@ def report_on_runs(
     target = TargetLanguage(language, "the runs' corpus", chosen=tokenizer)
     if searches:  # what is expected is of one search
         warnings += _fitted(split)
-        return ScoreReport(evaluation, target, details, other_warnings=warnings, is_sweep=True)
+        return ScoreReport(evaluation, target, details, other_warnings=warnings)
     bands, unchecked = _bands(members, evaluation, lowercase, tokenizer, is_window=is_window)
     return ScoreReport(evaluation, target, details, bands, unchecked, warnings)
 
