@@ -332,12 +332,18 @@ def check_folder_name(out: Path | None) -> None:
         )
 
 
-def read_seeds(text: str) -> list[int]:
+def read_seeds(text: str, settings: Sequence[str] = ()) -> list[int]:
     """Return the numbers of `--seeds`.
 
+    Args:
+        text: the option's value.
+        settings: those of `--set`.
+
     Raises:
-        ConfigError: not all are numbers below 2^32, or some are the same.
+        ConfigError: not all are numbers below 2^32, some are the same, or --set has a seed, too.
     """
+    if any(setting.partition("=")[0].strip() == "training.seed" for setting in settings):
+        raise usage_error("--set training.seed and --seeds exclude each other", "use one of them")
     parts = [whole_number(part.strip()) for part in text.split(",")]
     numbers = [part for part in parts if part is not None]
     if len(numbers) < len(parts) or max(numbers) >= 2**32:

@@ -109,7 +109,7 @@ def train(
     if keep_optimiser and from_ is None:
         raise usage_error("--keep-optimiser needs --from", "--from RUN names the run to start from")
     # refused here and not by each of the processes
-    trainings = {run: config} if seeds is None else _for_seeds(config, run, seeds, seed)
+    trainings = {run: config} if seeds is None else _for_seeds(config, run, seeds, seed, set_ or ())
     initial = find_run(from_) if from_ is not None else None
     place, count = place_of_process(), ranks.count_processes(processes, gpus, device)
     if dry_run:
@@ -172,11 +172,13 @@ def _note_unused(overrides: Sequence[str], config: Config) -> None:
         console.talk(f"no effect: {', '.join(ignored)}")
 
 
-def _for_seeds(config: Config, run: Path, seeds: str, seed: int | None) -> dict[Path, Config]:
+def _for_seeds(
+    config: Config, run: Path, seeds: str, seed: int | None, settings: Sequence[str]
+) -> dict[Path, Config]:
     """Return the configuration of each seed, and the folder of its run."""
     from jtrans.runs import Run
 
-    numbers = read_seeds(seeds)
+    numbers = read_seeds(seeds, settings)
     if seed is not None:
         raise usage_error("--seed and --seeds exclude each other", "use one of them")
     if Run.exists(run):

@@ -12,7 +12,7 @@ import signal
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -193,12 +193,9 @@ class ScalingResult:
             lines.append(
                 "one seed: how much the gradients vary is unknown (--seeds 1,2,3 would tell)"
             )
-        measured = self.runs[: len(MEASURED)]
-        limits = {run.reasons[seed] for run in measured for seed in run.updates} - CONVERGED
-        if limits and any(run.updates != measured[0].updates for run in measured):
-            counts = ", ".join(
-                f"{run.name} {statistics.fmean(run.updates.values()):,.0f}" for run in measured
-            )
+        limits = {run.reasons[seed] for run in self.runs for seed in run.updates} - CONVERGED
+        if limits and len({count for run in self.runs for count in run.updates.values()}) > 1:
+            counts = ", ".join(f"{run.name} {_range(run.updates.values())}" for run in self.runs)
             lines.append(
                 f"the models were not trained for equally many updates ({counts}): a model with "
                 "fewer looks worse than it is"
@@ -222,6 +219,11 @@ class ScalingResult:
             "estimates": {name: estimate.to_json() for name, estimate in self.estimates.items()},
             "warnings": self.warnings,
         }
+
+
+def _range(counts: Collection[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def scaled_config(plan: ScalingPlan, scaling: Scaling) -> Config:

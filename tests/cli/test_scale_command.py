@@ -409,6 +409,10 @@ def test_the_plan_alone_trains_nothing(
         "wider",
     ]
     assert "memory and time of base, deeper, wider" in result.err
+    models = json.loads(jtrans(*line, "--plan-only", "--json").out)["models"]
+    base, deeper = (models[name]["layers"] for name in ("base", "deeper"))
+    assert deeper == {stack: count + 1 for stack, count in base.items()}
+    assert models["wider"]["ffn_width"] > models["base"]["ffn_width"]
     assert not (tmp_path / "scale").exists()
 
 
@@ -443,6 +447,7 @@ def test_runs_of_a_recipe_of_ones_own_go_where_all_others_go(
         ("demo/transformer", "--step", 0),
         ("demo/transformer", "--step", 1001),
         ("demo/transformer", "--seeds", "1,1"),
+        ("demo/transformer", "--seeds", "1,2", "--set", "training.seed=5"),
         ("demo/transformer", "--run", "--plan-only"),
         ("demo/transformer", "--layers", 5),
         ("demo/transformer", "--data", "nowhere"),

@@ -271,6 +271,7 @@ def test_changed_settings_without_effect_are_named_once(
             "--dry-run measures one process and one seed",
         ),
         (("tiny.toml", "--dry-run", "--tensorboard"), "--seeds and --tensorboard"),
+        (("tiny.toml", "--seeds", "1,2", "--set", "training.seed=5"), "exclude each other"),
         (("demo/pervasive", "--set", "model.kernel=4"), "it must be odd"),
         (("demo/convs2s", "--set", "model.encoder_layers='(64, 9999)'"), "wider than the longest"),
         (("demo/convs2s", "--set", "model.decoder_layers=''"), "at least one layer"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,17 @@ def test_models_that_were_cut_off_at_other_updates_are_a_warning(
 ) -> None:
     warnings = " ".join(result_of(make_config, LOSSES, reason, updates).warnings)
     assert ("equally many updates" in warnings) == is_told
+
+
+@pytest.mark.parametrize("updates", [(40, 40), (20, 40)])
+def test_a_scaled_model_that_was_cut_off_elsewhere_is_a_warning(
+    make_config: MakeConfig, updates: tuple[int, int]
+) -> None:
+    result = result_of(make_config, LOSSES, updates=(40, 40, 40))
+    scaled = model_runs("scaled", {1: 1.8, 2: 1.8})
+    scaled = replace(scaled, updates=dict(zip((1, 2), updates, strict=True)))
+    warnings = " ".join(replace(result, runs=(*result.runs, scaled)).warnings)
+    assert ("scaled 20 to 40" in warnings) == (updates != (40, 40))
 
 
 @pytest.mark.parametrize(("losses", "lowest"), [(["NaN", "2.5", "2.75"], 2.5), (["2.5"], 2.5)])

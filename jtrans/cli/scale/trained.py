@@ -39,7 +39,7 @@ def make_plan(
     from jtrans.scaling.experiment import ScalingPlan
 
     config = load_config(recipe, system_configs(), overrides=settings or ())
-    chosen = (config.training.seed,) if seeds is None else tuple(read_seeds(seeds))
+    chosen = (config.training.seed,) if seeds is None else tuple(read_seeds(seeds, settings or ()))
     own = Path(recipe)
     run = run_of_config(recipe)
     name = own.stem if own.suffix == ".toml" else own
@@ -59,7 +59,14 @@ def show_plan(plan: ScalingPlan, device: str | None, *, as_json: bool) -> None:
     console.say("Estimating", f"memory and time of {', '.join(plan.configs)}")
     estimates = predict(plan.configs, plan.data, device)
     if as_json:
-        models = {name: estimate.to_json() for name, estimate in estimates.items()}
+        models = {
+            name: {
+                "layers": layer_counts(config),
+                "ffn_width": ffn_width(config),
+                **estimates[name].to_json(),
+            }
+            for name, config in plan.configs.items()
+        }
         console.print_json({"recipe": plan.recipe, "seeds": plan.seeds, "models": models})
         return
     rows = [
