@@ -222,6 +222,8 @@ def _ask_why_unknown(split: str, options: PrepareOptions) -> str:
     """Return what may have made many tokens of a split unknown."""
     if options.pipeline:
         return f"was the pipeline of {options.pipeline} learned from text like it?"
+    if split == "train" and options.min_count == 1:
+        return "does the text contain <unk>, <s>, </s> or <pad> as words?"
     if split == "train":
         return f"is --min-count {options.min_count} too many for so little text?"
     return "is it like the training text, and is there enough training text?"

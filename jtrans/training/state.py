@@ -111,6 +111,8 @@ class TrainingState:
         """Take over what did happen from `lost`, which training goes back from for a `fault`."""
         self.trouble = lost.trouble
         self.trouble.go_back(learning_rate)
+        self.validated_seconds += lost.seconds - self.seconds  # the next one is not due earlier
+        self.validation_seconds = max(self.validation_seconds, lost.validation_seconds)
         self.seconds, self.processor_seconds = lost.seconds, lost.processor_seconds
         self.events, self.splits = lost.events, lost.splits
         return Return(

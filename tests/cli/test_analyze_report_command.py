@@ -52,6 +52,17 @@ def test_attention_of_lines_of_the_split_is_one_json_object(
     assert all(Path(name).is_file() for name in result["files"])
 
 
+def test_an_empty_line_is_refused_by_its_number(
+    jtrans: Jtrans, runs: list[Path], corpus: PreparedCorpus
+) -> None:
+    text = corpus.folder / "text/test.de"
+    lines = text.read_text(encoding="utf-8").splitlines()
+    text.write_text("".join(f"{line}\n" for line in [lines[0], "", *lines[2:]]), encoding="utf-8")
+    result = jtrans("analyze", "attention", runs[0], "--sentences", "1,2")
+    assert result.code == 2 and "line 2 of test is empty" in result.err
+    assert not (runs[0] / "reports").exists()
+
+
 def test_lines_are_counted_from_one_and_named_once() -> None:
     assert line_numbers("3, 1,3", 12, "test") == [2, 0]
 

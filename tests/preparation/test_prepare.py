@@ -452,6 +452,17 @@ def test_training_text_with_many_unknown_tokens_comes_with_what_may_be_the_cause
     prepare(make_corpus(), tmp_path / "one", options=options, workers=1, progress=listener)
     [warning] = [text for text in listener.warnings if "tokens of train are unknown" in text]
     assert warning.endswith(": is --min-count 50 too many for so little text?")
+    lines = [f"<unk> a{number} </s>" for number in range(20)]
+    listener, options = (
+        Listener(),
+        PrepareOptions(
+            bpe="none", source_segment="whitespace", target_segment="whitespace", min_count=1
+        ),
+    )
+    special = make_corpus(train=(lines, [f"{line} c" for line in lines]))
+    prepare(special, tmp_path / "special", options=options, workers=1, progress=listener)
+    [warning] = [text for text in listener.warnings if "tokens of train are unknown" in text]
+    assert warning.endswith("does the text contain <unk>, <s>, </s> or <pad> as words?")
     listener, options = Listener(), PrepareOptions(pipeline=str(tmp_path / "one"))
     prepare(make_corpus(), tmp_path / "two", options=options, workers=1, progress=listener)
     [warning] = [text for text in listener.warnings if "tokens of train are unknown" in text]

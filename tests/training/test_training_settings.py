@@ -296,6 +296,23 @@ def test_early_stopping_that_is_switched_off_or_has_another_metric_counts_anew(
     assert (state.stop_best, state.stale, state.stop_metric) == (best, stale, then)
 
 
+def test_after_a_return_the_next_validation_in_minutes_is_as_far_off_as_before(
+    make_config: Any,
+) -> None:
+    training = make_config(validate_every="30 minutes", max_minutes=900).training
+    stopping = Stopping(training, Schedule.from_config(training, 16))
+    kept = TrainingState(update=10, seconds=2000.0, validated=5, validated_seconds=1800.0)
+    lost = TrainingState(
+        update=30, seconds=3700.0, validated=25, validated_seconds=3601.0, validation_seconds=60.0
+    )
+    kept.go_back(lost, 1e-3, "a loss that is not finite")
+    kept.update += 1
+    assert not stopping.is_validation_due(kept)
+    kept.seconds += 1600.0
+    assert stopping.is_validation_due(kept)
+    assert kept.validation_seconds == 60.0
+
+
 def test_a_count_of_an_earlier_version_goes_on(make_config: Any) -> None:
     state = TrainingState(stop_best=50.0, stale=1)  # without its metric
     training = make_config(stop={"metric": "valid-chrf"}, max_epochs=9).training

@@ -276,11 +276,16 @@ def seed_group_names(groups: Sequence[Sequence[Member | FileMember]]) -> list[st
     return group_names(names, seeds)
 
 
+def _trained_on(member: Member) -> str:
+    """Return the name of the corpus that a run was trained on; the test set may be another's."""
+    return str(member.run.info.get("corpus", member.corpus.name))
+
+
 def _warnings(members: Sequence[Member]) -> list[str]:
     first, *others = members
     warnings = [
         f"{member.name} and {first.name} were trained on different corpora "
-        f"({member.corpus.name}, {first.corpus.name})"
+        f"({_trained_on(member)}, {_trained_on(first)})"
         for member in others
         if _training_text(member.run) != _training_text(first.run)
     ]

@@ -79,6 +79,11 @@ class SentenceOptions:
 
         lines = open_corpus(run, self.data).raw_lines(self.split, "source")
         numbers = line_numbers(str(self.sentences), len(lines), self.split)
+        for line in numbers:
+            if not lines[line].strip():
+                raise usage_error(
+                    f"line {line + 1} of {self.split} is empty", "leave it out", where="--sentences"
+                )
         return [(line, lines[line]) for line in numbers]
 
 

@@ -35,8 +35,11 @@ def choose_checkpoints(
     if updates:
         return [run.checkpoint(str(update)) for update in sorted(set(updates))]
     if last is not None and last < 1:
-        hint = "--last N with N from 1; without --last, the newest 5 are averaged"
-        raise ConfigError(f"cannot average the last {last} checkpoints", where="--last", hint=hint)
+        raise ConfigError(
+            f"cannot average the last {last} checkpoints",
+            where="--last",
+            hint="--last N with N from 1",
+        )
     checkpoints = [each for each in run.checkpoints() if each.weights.is_file()]
     if not checkpoints:
         run.checkpoint("last")  # refuses a run that has not saved any

@@ -183,6 +183,19 @@ def test_runs_trained_on_different_text_carry_a_warning(
     ]
 
 
+def test_the_corpora_of_training_are_named_not_that_of_the_test_set(
+    corpus: PreparedCorpus, run_on: RunOn
+) -> None:
+    others = [make_nouns(corpus.folder.parent / name, seed=4) for name in ("other", "third")]
+    runs = [run_on(corpus, "a"), run_on(others[0], "b")]
+    for run, name in zip(runs, ("news", "talks"), strict=True):
+        info = json.loads((run.folder / "run.json").read_text(encoding="utf-8"))
+        (run.folder / "run.json").write_text(json.dumps(info | {"corpus": name}), encoding="utf-8")
+    runs = [Run.open(run.folder) for run in runs]
+    [warning] = _study(*runs, data=others[1].folder).warnings
+    assert warning.endswith("(talks, news)")
+
+
 def test_an_empty_test_set_is_refused(run_on: RunOn, tmp_path: Path) -> None:
     corpus = make_nouns(tmp_path / "data", test=3)
     for side in ("de", "en", "tok.de", "tok.en"):
