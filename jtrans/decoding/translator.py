@@ -252,16 +252,16 @@ class Translator:
     def _encode(self, side: TextSide, line: str, name: str, progress: Progress) -> list[int]:
         """Return the ids of a line to score, cut if it is too long; its name is for messages."""
         ids = side.encode(line)
-        if len(ids) <= self._longest:
+        if len(ids) <= self.longest:
             return ids
         progress.warn(
-            f"{name} has {len(ids) - 1:,} tokens, more than {self._longest - 1:,}: "
+            f"{name} has {len(ids) - 1:,} tokens, more than {self.longest - 1:,}: "
             f"the others are left out: {line[:40]} ..."
         )
-        return [*ids[: self._longest - 1], ids[-1]]
+        return [*ids[: self.longest - 1], ids[-1]]
 
     @property
-    def _longest(self) -> int:
+    def longest(self) -> int:
         """The most tokens of a sentence to read, ``</s>`` counted."""
         longest = (each.longest for each in self._limited)
         return min(LONGEST_SOURCE, *(each or LONGEST_SOURCE for each in longest))
@@ -279,7 +279,7 @@ class Translator:
         return SentenceReader(
             (self.pipeline.source, *self.other_sources),
             self._constraints,
-            self._longest,
+            self.longest,
             lambda length: options.limit(length, self._limited),
             [name for name, is_on in indivisible.items() if is_on and self.refuses_long],
             progress,

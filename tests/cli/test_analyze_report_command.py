@@ -52,6 +52,15 @@ def test_attention_of_lines_of_the_split_is_one_json_object(
     assert all(Path(name).is_file() for name in result["files"])
 
 
+@pytest.mark.parametrize("option", ["--source-token", "--target-token"])
+def test_slices_of_systems_without_a_grid_are_refused(
+    jtrans: Jtrans, runs: list[Path], option: str
+) -> None:
+    result = jtrans("analyze", "attention", runs[0], "--sentence", "Hund", option, "1")
+    assert result.code == 2 and f"{option} has no effect" in result.err
+    assert jtrans("analyze", "attention", *runs, "--sentence", "Hund", option, "1").code == 0
+
+
 def test_an_empty_line_is_refused_by_its_number(
     jtrans: Jtrans, runs: list[Path], corpus: PreparedCorpus
 ) -> None:
@@ -78,6 +87,7 @@ def test_lines_are_counted_from_one_and_named_once() -> None:
         (["--sentences", "x"], "analysis.line"),
         (["--sentences", "1", "--split", "tset"], "corpus.unknown-split"),
         (["--sentence", " "], "analysis.empty-sentence"),
+        (["--sentence", "Hund " * 1024], "analysis.long-sentence"),
         (["--sentence", "Hund", "--layer", "0"], "command.usage"),
         (["--sentence", "Hund", "--layer", "2"], "analysis.layer"),
         (["--sentence", "Hund", "--head", "3"], "analysis.head"),

@@ -74,6 +74,11 @@ class Explanation:
         """The kinds of attention, in the order of the network."""
         return list(dict.fromkeys(layer_map.kind for layer_map in self.maps))
 
+    @property
+    def has_slices(self) -> bool:
+        """Whether there are maps of a grid, of which a slice is shown."""
+        return any(layer_map.axes in (ALONG_SOURCE, ALONG_TARGET) for layer_map in self.maps)
+
     def layers(self, kind: str) -> list[LayerMap]:
         """Return the maps of one kind, first layer first."""
         return [layer_map for layer_map in self.maps if layer_map.kind == kind]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jtrans.analysis.attention.explain import END, Explanation, explain, unknown_pieces
 from jtrans.analysis.attention.views import View, ViewSelection, views
+from jtrans.errors import DecodingError
 from jtrans.progress import Progress
 
 if TYPE_CHECKING:
@@ -60,6 +61,14 @@ def explain_pair(
     unknown = unknown_pieces(translator.pipeline, source)
     if unknown:
         progress.warn(f"not in the vocabulary of {system}: {' '.join(unknown)}")
+    count = len(translator.pipeline.source.pieces(source)) + 1
+    if count > translator.longest:  # it would be translated in parts, which attend to themselves
+        raise DecodingError(
+            f"the source has {count:,} tokens, </s> counted, and {system} reads at most "
+            f"{translator.longest:,} at once",
+            hint="choose a shorter sentence, or a part of this one",
+            kind="analysis.long-sentence",
+        )
     if target is None:
         best = translator.translate_nbest([source], 1, progress)[0][0]
         text, predicted = best.text, [token for token in best.tokens if token != END]

@@ -74,7 +74,8 @@ def label_figures(
         base: the number of the first word in that file.
 
     Raises:
-        CorpusError: the split has no labels, or there are no alignments and no run that tags.
+        CorpusError: the split has no labels, the runs split words too differently, or there are
+            no alignments and no run that tags.
     """
     member = study.with_model[0].run_members[0]
     words = member.own_words("source")
@@ -95,6 +96,7 @@ def label_figures(
             kind="corpus.alignment-empty",
         )
     figures: list[Figure | Table] = []
+    left_out: list[str] = []
     for kind, lines in gold.items():
         labels = None if aligned is None else _of_target(study, kind, lines, *aligned)
         if labels is None or not labels.names:
@@ -103,6 +105,23 @@ def label_figures(
             figures.append(_accuracy(study, labels))
         if [len(line) for line in study.reference_words] == [len(n) for n in labels.numbers]:
             figures.append(_f_measure(study, labels))
+        else:
+            left_out.append(
+                f"F-measure by label is left out: {member.name} splits words in another way than "
+                "the lines of all systems are split; name another run first"
+            )
+    if study.different_tokens:
+        left_out.append(
+            f"accuracy by label is left out: {', '.join(study.different_tokens)} and "
+            f"{study.runs[0].name} have different target tokens"
+        )
+    if left_out and not figures and not tagging:
+        raise CorpusError(
+            "; ".join(dict.fromkeys(left_out)),
+            hint="analyse the runs one by one",
+            kind="corpus.different-words",
+        )
+    study.warnings.extend(dict.fromkeys(left_out))
     return [*figures, *tagging]
 
 

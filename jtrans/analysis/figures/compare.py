@@ -85,7 +85,8 @@ def _significance(study: Study, binning: Binning) -> Table:
     note = (
         f"Corpus BLEU of the sentences of each bin; paired bootstrap over sentences"
         f"{' and seeds' if has_seeds else ''}, {SAMPLES:,} samples, two-sided, not corrected for "
-        "the number of bins: with five bins, one p below 0.05 is no surprise. "
+        f"the number of bins: of {len(bins.labels)}, one p below 0.05 is less of a surprise than "
+        "alone. "
         + ("Values are means over seeds. " if has_seeds else "")
         + "A bin has no data where no sentence or translation has four tokens."
         + length_note(study)
@@ -136,7 +137,7 @@ def sentence_scores(study: Study, subject: Subject, metric: str) -> NDArray[np.f
     )
     references = list(zip(*study.text.references, strict=True))
     scores = [
-        scorer.sentence_score(line, list(alternatives)).score
+        min(scorer.sentence_score(line, list(alternatives)).score, 100.0)  # rounded above it
         for line, alternatives in zip(subject.hypotheses, references, strict=True)
     ]
     return np.array(scores, dtype=np.float64)

@@ -100,6 +100,11 @@ class ViewOptions:
         "Joint systems: show the target attention of this token.", "N|TEXT", STRONGEST, SHOWN
     )
 
+    @property
+    def slices(self) -> dict[str, str | None]:
+        """The tokens whose slices of a grid to show, by option."""
+        return {"--source-token": self.source_token, "--target-token": self.target_token}
+
     def selection(self) -> ViewSelection:
         """Return the selection for the library.
 
@@ -168,6 +173,12 @@ def attention(
                 f"{run.name} has no attention to show: its system gives no attention maps",
                 hint="leave this run out",
                 kind="analysis.no-attention",
+            )
+    has_slices = any(pair.explanation.has_slices for pair in itertools.chain.from_iterable(pairs))
+    for name, token in shown.slices.items():
+        if token is not None and not has_slices:
+            raise usage_error(
+                f"{name} has no effect: no run is of a joint system", f"leave {name} out"
             )
     files = _write(opened, pairs, text.split, out)
     if as_json:

@@ -34,14 +34,19 @@ LINKS = [" ".join(f"{i}-{i}" for i in range(len(line.split()))) for line in SENT
 
 
 def labelled_corpus(
-    folder: Path, *, links: bool = True, tags: bool = True, source: str = "whitespace"
+    folder: Path,
+    *,
+    links: bool = True,
+    tags: bool = True,
+    source: str = "whitespace",
+    target: str = "whitespace",
 ) -> PreparedCorpus:
     """Prepare four sentences with parts of speech and entities."""
     gold = Gold(SENTENCES, LINES, LINKS if links else (), TAGS, ENTITIES) if tags else None
     text = ParallelText(SENTENCES, LINES, gold=gold)
     splits = {"train": text, "valid": text, "test": text}
     options = PrepareOptions(
-        source_segment=source, target_segment="whitespace", bpe_merges=5, drop_leaked=False
+        source_segment=source, target_segment=target, bpe_merges=5, drop_leaked=False
     )
     return prepare(Corpus("tags", ("de", "en"), splits), folder, options=options, workers=1)
 
@@ -193,6 +198,29 @@ def test_labels_of_other_names_are_refused(
     member = load_study([run], "test", ON_CPU).with_model[0].run_members[0]
     with pytest.raises(CorpusError, match=r"learned other labels of the kind ner .*B-LOC"):
         tagging_scores(member)
+
+
+def test_figures_that_runs_of_other_words_lack_are_named(
+    corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
+) -> None:
+    other = run_on(labelled_corpus(tmp_path / "elsewhere", target="character"), "other")
+    runs = [run_on(corpus), other]
+    studies = [
+        load_study(order, "test", ON_CPU, data=corpus.folder) for order in (runs, runs[::-1])
+    ]
+    outcomes = []
+    for study in studies:
+        try:
+            outcomes.append(sorted(by_name(label_figures(study))))
+        except CorpusError as error:
+            assert error.kind == "corpus.different-words"
+            outcomes.append([])
+            study.warnings.append(error.message)
+    assert sorted(outcomes) == [[], ["labels-ner-f-measure", "labels-pos-f-measure"]]
+    for names, study in zip(outcomes, studies, strict=True):
+        told = " ".join(study.warnings)
+        assert "accuracy by label is left out" in told
+        assert ("F-measure by label is left out" in told) == (not names)
 
 
 def test_a_corpus_without_labels_is_refused(tmp_path: Path, run_on: RunOn) -> None:
