@@ -21,7 +21,7 @@ from jtrans.processors import let_threads_wait
 from scripts.reproduction.catalogue import Experiment, Row, find_experiment, parse_rows
 from scripts.reproduction.configuration import row_config
 from scripts.reproduction.data import open_data
-from scripts.reproduction.merge import merge, read_results
+from scripts.reproduction.merge import check_new_rows, merge, read_results
 from scripts.reproduction.notes import notes
 from scripts.reproduction.options import check_numbers, check_settings, parser
 from scripts.reproduction.repeat import repeat
@@ -90,7 +90,7 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
             console.talk(f"{len(left)} left: {', '.join(left)}; nothing was trained")
         return 0
     job = open_job(chosen, chosen.task, setting, experiment.overrides)
-    _check_job(job, experiment, rows, seeds, is_to_train=not chosen.figures)
+    _check_job(job, experiment, rows, seeds, done, is_to_train=not chosen.figures)
     if chosen.figures:
         _show(experiment, done, chosen.out)
         _draw(experiment, job, rows, seeds)
@@ -113,6 +113,7 @@ def _check_job(
     experiment: Experiment,
     rows: Sequence[Row],
     seeds: Sequence[int],
+    done: Sequence[RowResult],
     *,
     is_to_train: bool,
 ) -> None:
@@ -130,6 +131,7 @@ def _check_job(
         if job.finished(row, seed, experiment.splits) is None:
             job.check_run(row, seed)
             if is_to_train:
+                check_new_rows(done, job.data.digests(), job.setting)
                 job.check_average(row, seed)
                 job.check_result(row, seed)
 

@@ -94,8 +94,27 @@ def check_same_data(results: Iterable[RowResult], task: str | None = None) -> No
             if split.sentences != other.splits[name].sentences:
                 raise _other_sentences(result, other, name)
             twin = translated.setdefault((result.row, name, split.hypotheses), result)
-            if twin.seed != result.seed:
+            # models that are hardly trained may translate alike, but do not have the same losses
+            if twin.seed != result.seed and twin.curve == result.curve:
                 raise _same_translations(result, twin, name)
+
+
+def check_new_rows(done: Sequence[RowResult], digests: Mapping[str, str], setting: str) -> None:
+    """Refuse to make rows of other data or limits of training than those of the results.
+
+    Raises:
+        ConfigError: naming a result.
+    """
+    for result in done[:1]:  # they agree with each other
+        if result.data["digests"] == digests and result.setting == setting:
+            return
+        by = "with other data" if result.setting == setting else f"by the setting {result.setting}"
+        raise ConfigError(
+            f"{result.file_name} is in the same folder, and was made {by}",
+            where="--out",
+            hint="rows of one table have the same data and limits; use another --out for others",
+            kind="reproduce.other-settings",
+        )
 
 
 def _other_task(place: Path | str, result: RowResult, task: str) -> ConfigError:

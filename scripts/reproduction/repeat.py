@@ -63,10 +63,11 @@ def _check_options(chosen: argparse.Namespace) -> None:
     """Refuse options that the file of the result decides."""
     for name in KNOWN:
         if vars(chosen)[name] != parser().get_default(name):
+            option = f"--{name.replace('_', '-')}"
             raise usage_error(
-                f"--{name} has no effect when a row is made again from its file",
-                f"leave --{name} out, or name the experiment in place of the file",
-                where=f"--{name}",
+                f"{option} has no effect when a row is made again from its file",
+                f"leave {option} out, or name the experiment in place of the file",
+                where=option,
             )
 
 

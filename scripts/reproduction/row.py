@@ -92,7 +92,8 @@ class Job:
         folder, config = self.run_folder(row, seed), self.config(row, seed)
         if Run.exists(folder):
             free = free_settings(plain(config))
-            check_same_run(Run.open(folder), config, self.data, free=free)
+            compared = ("model.", "training.", "decoding.")  # a finished run keeps its search
+            check_same_run(Run.open(folder), config, self.data, free=free, sections=compared)
 
     def check_average(self, row: Row, seed: int) -> None:
         """Refuse an average of more checkpoints than the row has validations.

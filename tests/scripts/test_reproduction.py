@@ -323,6 +323,19 @@ def test_a_result_that_does_not_go_with_the_others_is_refused_before_training(
     assert not (out / "runs").exists()
 
 
+def test_rows_of_other_limits_are_not_begun_beside_others(
+    done: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(done / "rows", out / "rows")
+    own = [word for each in TINY if "max_updates" not in each for word in ("--set", each)]
+    line = ["demo", *TASK, *place(data, out), "--seeds", "3", *own]
+    assert reproduce(*line, "--setting", "equal-updates:4") == 2
+    said = capsys.readouterr().err
+    assert "is in the same folder, and was made by the setting" in said
+    assert not (out / "runs").exists()
+
+
 @pytest.mark.parametrize("splits", [["valid", "test"], ["valid"]])
 def test_a_result_without_a_split_is_completed_from_its_run(
     splits: list[str], done: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -511,7 +524,9 @@ def test_other_settings_than_those_of_a_result_are_refused(done: Path, data: Pat
     assert reproduce(*line, *settings(), "--set", "model.dropout=0.5") == 2
 
 
-@pytest.mark.parametrize("change", ["training.learning_rate=0.5", "model.width=16"])
+@pytest.mark.parametrize(
+    "change", ["training.learning_rate=0.5", "model.width=16", "decoding.beam=3"]
+)
 def test_a_run_begun_with_other_settings_does_not_go_on(
     change: str, done: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -198,6 +198,13 @@ def test_the_translations_of_one_seed_are_not_those_of_another(
     assert "transformer-small-2.json have the same translations of test" in said
     assert is_paragraph(said) and not (out / "rows" / path.name).exists()
 
+    def train_otherwise(value: dict[str, Any]) -> None:  # and translate every line as nothing
+        change(value)
+        value["curve"][-1][1] += 0.01
+
+    path = edited(train_otherwise, tmp_path / "transformer-small-4.json")
+    assert reproduce(*DEMO, "--out", out, "--merge", path) == 0
+
 
 def test_rows_of_other_numbers_of_sentences_are_not_in_one_table(
     out: Path, capsys: pytest.CaptureFixture[str]
@@ -391,7 +398,13 @@ def test_the_table_says_which_rows_a_limit_ended_before_early_stopping(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--table"], ["--seeds", "7"], ["--set", "model.width=8"], ["--task", "grammar-de-en"]],
+    [
+        ["--table"],
+        ["--no-report"],
+        ["--seeds", "7"],
+        ["--set", "model.width=8"],
+        ["--task", "grammar-de-en"],
+    ],
 )
 def test_options_that_say_what_the_file_of_a_row_says_are_refused(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

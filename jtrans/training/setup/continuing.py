@@ -129,7 +129,12 @@ def different_settings(run: Run, config: Config) -> dict[str, tuple[Any, Any]]:
 
 
 def check_same_run(
-    run: Run, config: Config, corpus: PreparedCorpus, *, free: tuple[str, ...]
+    run: Run,
+    config: Config,
+    corpus: PreparedCorpus,
+    *,
+    free: tuple[str, ...],
+    sections: tuple[str, ...] = ("model.", "training."),
 ) -> None:
     """Refuse a run of another model, training or corpus, whose scores would not be of these.
 
@@ -138,6 +143,7 @@ def check_same_run(
         config: that it should have.
         corpus: that it should be of.
         free: the beginnings of keys that may differ.
+        sections: the beginnings of the keys that are compared.
 
     Raises:
         ConfigError: a setting differs.
@@ -147,7 +153,7 @@ def check_same_run(
         check_same_corpus(run, corpus)
     free += ("training.micro_batch",)
     for key, (old, new) in different_settings(run, config).items():
-        if key.startswith(("model.", "training.")) and not key.startswith(free):
+        if key.startswith(sections) and not key.startswith(free):
             raise ConfigError(
                 f"{key} is {shown_value(new)} here, but the run {run.folder} has "
                 f"{shown_value(old)}",
