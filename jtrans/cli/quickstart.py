@@ -124,8 +124,9 @@ def _check_place(out: Path) -> None:
             hint="choose another folder: --out runs/first",
             kind="command.place",
         )
-    # the corpus comes first: until it is complete there is only its work folder
-    others = sorted(path.name for path in out.glob("*") if path.name != f".{DATA}.work")
+    # the corpus comes first: until it is complete there is only its work folder, with its lock
+    work = f".{DATA}.work"
+    others = sorted(path.name for path in out.glob("*") if not path.name.startswith(work))
     if others and not _is_ours(out / DATA):
         shown = ", ".join(others[:3]) + (" ..." if len(others) > 3 else "")
         raise ConfigError(

@@ -176,7 +176,11 @@ class Trainer:
         """
         first = self.state.update
         if self.is_finished:
-            return self.state.result(self.run.folder, str(self.stopping.reached(self.state)), first)
+            reason = str(self.stopping.reached(self.state))
+            edges = [each for each in self.run.events() if each.get("event") in ("start", "end")]
+            if edges and edges[-1]["event"] == "start":  # killed after the last checkpoint
+                self._log_end(reason)
+            return self.state.result(self.run.folder, reason, first)
         if self.ranks.is_first:
             self.state.events = self.run.cut_log(self.state.events)
         self.metrics.log(
@@ -194,11 +198,14 @@ class Trainer:
         failures, batches = log_failure(lambda: self.metrics), self.gradient.accumulator.batches
         with failures, self.writer.finishing(), contextlib.closing(batches):
             reason = self._train()
-        spent = {"seconds": self.state.seconds, "processor_seconds": self.state.processor_seconds}
-        self.metrics.log("end", time=now(), reason=reason, **spent)
+        self._log_end(reason)
         result = self.state.result(self.run.folder, reason, first)
         self.events.end(result)
         return result
+
+    def _log_end(self, reason: str) -> None:
+        spent = {"seconds": self.state.seconds, "processor_seconds": self.state.processor_seconds}
+        self.metrics.log("end", time=now(), reason=reason, **spent)
 
     def _train(self) -> str:
         try:

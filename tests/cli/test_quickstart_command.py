@@ -59,7 +59,7 @@ def test_a_file_is_refused(jtrans: Jtrans, tmp_path: Path) -> None:
 OWN = {
     "new": {},
     "empty": {"mine/": ""},
-    "killed while preparing": {"mine/.data.work/key": "x"},
+    "killed while preparing": {"mine/.data.work/key": "x", "mine/.data.work.lock": ""},
     "an earlier one": {
         "mine/data/corpus.json": '{"name": "grammar-de-en"}',
         "mine/transformer/run.json": "{}",

@@ -490,6 +490,24 @@ def test_every_start_and_end_stays_in_the_log(
     assert [update for name, update in logged if name == "end"] == [3, 5, 9, 10]
 
 
+def test_a_run_killed_between_its_last_checkpoint_and_its_last_line_gets_the_line(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    config, folder = make_config(max_updates=3), tmp_path / "run"
+    train(config, data=corpus.folder, run=folder)
+    log = folder / "log.jsonl"
+    *lines, end = log.read_text(encoding="utf-8").splitlines(keepends=True)
+    log.write_text("".join(lines), encoding="utf-8")
+    for _ in range(2):  # only once
+        train(config, data=corpus.folder, run=folder)
+        *earlier, last = Run(folder).events()
+        assert len(earlier) == len(lines)
+        expected = json.loads(end)
+        assert (last["event"], last["update"], last["reason"]) == ("end", 3, expected["reason"])
+        # as of the checkpoint
+        assert 0 < last["processor_seconds"] <= expected["processor_seconds"]
+
+
 def test_running_out_of_memory_with_one_pair_says_what_needs_less(
     corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
