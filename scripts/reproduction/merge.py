@@ -102,19 +102,23 @@ def check_same_data(results: Iterable[RowResult], task: str | None = None) -> No
 def check_new_rows(done: Sequence[RowResult], digests: Mapping[str, str], setting: str) -> None:
     """Refuse to make rows of other data or limits of training than those of the results.
 
+    Args:
+        done: the results of the folder, which agree with each other.
+        digests: of the corpus for the new rows.
+        setting: how long they are to be trained.
+
     Raises:
         ConfigError: naming a result.
     """
-    for result in done[:1]:  # they agree with each other
-        if result.data["digests"] == digests and result.setting == setting:
-            return
-        by = "with other data" if result.setting == setting else f"by the setting {result.setting}"
-        raise ConfigError(
-            f"{result.file_name} is in the same folder, and was made {by}",
-            where="--out",
-            hint="rows of one table have the same data and limits; use another --out for others",
-            kind="reproduce.other-settings",
-        )
+    if not done or (done[0].data["digests"] == digests and done[0].setting == setting):
+        return
+    by = "with other data" if done[0].setting == setting else f"by the setting {done[0].setting}"
+    raise ConfigError(
+        f"{done[0].file_name} is in the same folder, and was made {by}",
+        where="--out",
+        hint="rows of one table have the same data and limits; use another --out for others",
+        kind="reproduce.other-settings",
+    )
 
 
 def _other_task(place: Path | str, result: RowResult, task: str) -> ConfigError:

@@ -103,6 +103,11 @@ def label_figures(
             continue
         if not study.different_tokens:
             figures.append(_accuracy(study, labels))
+        else:
+            left_out.append(
+                f"accuracy by label is left out: {', '.join(study.different_tokens)} and "
+                f"{study.runs[0].name} have different target tokens"
+            )
         if [len(line) for line in study.reference_words] == [len(n) for n in labels.numbers]:
             figures.append(_f_measure(study, labels))
         else:
@@ -110,11 +115,6 @@ def label_figures(
                 f"F-measure by label is left out: {member.name} splits words in another way than "
                 "the lines of all systems are split; name another run first"
             )
-    if study.different_tokens:
-        left_out.append(
-            f"accuracy by label is left out: {', '.join(study.different_tokens)} and "
-            f"{study.runs[0].name} have different target tokens"
-        )
     if left_out and not figures and not tagging:
         raise CorpusError(
             "; ".join(dict.fromkeys(left_out)),
