@@ -61,15 +61,15 @@ def explain_pair(
     unknown = unknown_pieces(translator.pipeline, source)
     if unknown:
         progress.warn(f"not in the vocabulary of {system}: {' '.join(unknown)}")
-    count = len(translator.pipeline.source.pieces(source)) + 1
-    if count > translator.longest:  # it would be translated in parts, which attend to themselves
-        raise DecodingError(
-            f"the source has {count:,} tokens, </s> counted, and {system} reads at most "
-            f"{translator.longest:,} at once",
-            hint="choose a shorter sentence, or a part of this one",
-            kind="analysis.long-sentence",
-        )
     if target is None:
+        count = len(translator.pipeline.source.pieces(source)) + 1
+        if count > translator.longest:  # the search would translate parts of it, each alone
+            raise DecodingError(
+                f"the source has {count:,} tokens, </s> counted, and {system} translates at most "
+                f"{translator.longest:,} at once",
+                hint="choose a shorter sentence, or a part of this one",
+                kind="analysis.long-sentence",
+            )
         best = translator.translate_nbest([source], 1, progress)[0][0]
         text, predicted = best.text, [token for token in best.tokens if token != END]
     else:

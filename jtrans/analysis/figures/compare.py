@@ -85,8 +85,7 @@ def _significance(study: Study, binning: Binning) -> Table:
     note = (
         f"Corpus BLEU of the sentences of each bin; paired bootstrap over sentences"
         f"{' and seeds' if has_seeds else ''}, {SAMPLES:,} samples, two-sided, not corrected for "
-        f"the number of bins: of {len(bins.labels)}, one p below 0.05 is less of a surprise than "
-        "alone. "
+        f"the number of bins, {len(bins.labels)}: the more bins, the less one p below 0.05 tells. "
         + ("Values are means over seeds. " if has_seeds else "")
         + "A bin has no data where no sentence or translation has four tokens."
         + length_note(study)
@@ -137,7 +136,7 @@ def sentence_scores(study: Study, subject: Subject, metric: str) -> NDArray[np.f
     )
     references = list(zip(*study.text.references, strict=True))
     scores = [
-        min(scorer.sentence_score(line, list(alternatives)).score, 100.0)  # rounded above it
+        min(scorer.sentence_score(line, list(alternatives)).score, 100.0)  # rounding may exceed it
         for line, alternatives in zip(subject.hypotheses, references, strict=True)
     ]
     return np.array(scores, dtype=np.float64)

@@ -29,12 +29,7 @@ from jtrans.runs import Run
 MOST_NAMES = 3  # in the title
 # the kinds of errors for which only the section of word alignment, or of labels, is left out
 NO_ALIGNMENT = ("corpus.alignment-words", "corpus.alignment-empty")
-NO_LABELS = (
-    "corpus.no-labels",
-    "corpus.other-labels",
-    "corpus.different-words",
-    *NO_ALIGNMENT,
-)
+NO_LABELS = ("corpus.no-labels", "corpus.other-labels", "corpus.different-words", *NO_ALIGNMENT)
 
 
 @dataclass(frozen=True)
