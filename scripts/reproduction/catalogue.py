@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jtrans.errors import ConfigError, name_hint, usage_error
+from scripts.reproduction.settings import limit_named
 
 FOLDER = Path(__file__).parent
 
@@ -70,6 +71,16 @@ class Experiment:
     tasks: Sequence[str] = ()
     setting: str = "paper"
     overrides: Sequence[str] = ()
+
+    def overrides_by(self, setting: str) -> Sequence[str]:
+        """Return the settings of all rows when `setting` limits their training.
+
+        A learning rate that falls until the last of the experiment's updates does so then, too.
+        """
+        updates = limit_named(self.setting).get("max_updates")
+        if updates is None or "max_updates" in limit_named(setting):
+            return self.overrides
+        return (*self.overrides, f"training.schedule.updates={updates}")
 
     def chosen(self, names: Sequence[str] | None) -> list[Row]:
         """Return the rows with these names, in the order of the experiment; all without names.

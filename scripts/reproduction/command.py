@@ -89,7 +89,7 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
         if left := missing(experiment, rows, seeds, done):
             console.talk(f"{len(left)} left: {', '.join(left)}; nothing was trained")
         return 0
-    job = open_job(chosen, chosen.task, setting, experiment.overrides)
+    job = open_job(chosen, chosen.task, setting, experiment.overrides_by(setting))
     _check_job(job, experiment, rows, seeds, done, is_to_train=not chosen.figures)
     if chosen.figures:
         _show(experiment, done, chosen.out)
@@ -143,7 +143,7 @@ def _check_as_told(
     if not (chosen.setting or chosen.set or chosen.average):
         return
     rows = {row.name: row for row in experiment.rows}
-    overrides = (*experiment.overrides, *chosen.set)
+    overrides = (*experiment.overrides_by(setting), *chosen.set)
     for path in (*chosen.merge, *sorted(folder.glob("*.json"))):
         result = RowResult.read(path)
         if (row := rows.get(result.row)) is not None:

@@ -59,6 +59,9 @@ def limit_of(setting: str) -> dict[str, int]:
 def limited(config: Config, setting: str) -> Config:
     """Return a configuration whose training ends as a setting says.
 
+    A learning rate that falls until the recipe's last update does so whenever training ends, unless
+    the setting names another last update.
+
     Raises:
         ConfigError: an unknown setting, or one without its limit.
     """
@@ -69,6 +72,9 @@ def limited(config: Config, setting: str) -> Config:
     if not limit:
         return config
     values = config.model_dump(mode="json", exclude_none=True)
+    schedule = config.training.schedule
+    if schedule.has_end and schedule.updates is None and "training.max_updates" not in limit:
+        values["training"]["schedule"]["updates"] = config.training.max_updates
     for key in LIMITS:
         values["training"].pop(key, None)
     set_values(values, list(limit.items()), "--setting")

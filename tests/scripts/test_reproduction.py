@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -35,13 +36,13 @@ from scripts.reproduction.catalogue import (
     find_experiment,
     task_pairs,
 )
-from scripts.reproduction.configuration import is_of_recipe, limited
+from scripts.reproduction.configuration import is_of_recipe, limited, row_config
 from scripts.reproduction.data import catalogue_name
 from scripts.reproduction.merge import read_results
 from scripts.reproduction.notes import notes
 from scripts.reproduction.results import RowResult
 from scripts.reproduction.row import Job, machine, score_split
-from scripts.reproduction.settings import plain, settings_differ
+from scripts.reproduction.settings import limit_named, plain, settings_differ
 from scripts.reproduction.summary import RowSummary, processor_minutes, summarise
 from scripts.reproduction.table import cells, minutes_of
 from scripts.reproduction.verdict import conclusion, verdict
@@ -645,6 +646,28 @@ def test_equal_time_and_equal_updates_replace_every_limit_of_the_recipe() -> Non
     assert (training.max_updates, training.max_epochs, training.stop) == (50, None, None)
     assert limited(config, "equal-time:7").training.max_minutes == 7
     assert limited(config, "paper") == config
+
+
+@pytest.mark.parametrize("setting", ["paper", "equal-time:60", "equal-updates:900"])
+def test_every_row_can_be_trained_by_every_setting(setting: str) -> None:
+    for name in experiment_names():
+        for task in task_pairs():
+            with suppress(ConfigError):  # the experiment has no such task
+                check_limits(find_experiment(name, task), task, setting)
+
+
+def check_limits(experiment: Experiment, task: str, setting: str) -> None:
+    """Check what ends the training of all rows, and when their learning rates have fallen."""
+    overrides = experiment.overrides_by(setting)
+    updates = {limit_named(each).get("max_updates") for each in (experiment.setting, setting)}
+    for row in experiment.rows:
+        recipe = load_config(row.recipe_for(task), system_configs()).training
+        training = row_config(row, task, setting, overrides, {}).training
+        named = limit_named(setting)
+        assert {key: getattr(training, key) for key in named} == named
+        if training.schedule.has_end:
+            end = named.get("max_updates", max(filter(None, {*updates, recipe.max_updates})))
+            assert (training.schedule.updates or training.max_updates) == end
 
 
 def test_a_band_covers_the_seeds_it_is_made_from(done: Path) -> None:
