@@ -208,6 +208,25 @@ def test_a_section_given_as_a_whole_changes_only_what_it_names() -> None:
     assert changed.model == recipe.model
 
 
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("training.optimiser.name", "adafactor"),
+        ("training.optimiser.name", "nesterov"),
+        ("training.schedule.name", "plateau"),
+        ("training.schedule.name", "rnmt"),
+        ("training.schedule.name", "wsd"),
+    ],
+)
+def test_a_configuration_can_be_changed_as_its_recipe_can(key: str, name: str) -> None:
+    settings = {key: name, "training.max_updates": 9_000}
+    recipe = load_recipe("demo/reformer-fast")
+    changed = load_recipe(recipe, settings)
+    assert changed == load_recipe("demo/reformer-fast", settings)
+    assert recipe.expect and not changed.expect
+    assert load_recipe(recipe, {"training.seed": 7}).expect == recipe.expect
+
+
 @pytest.mark.parametrize("override", ["seed=2", "training=3", "training.seed.x=1", "training..x=1"])
 def test_set_to_a_place_that_does_not_exist_is_one_config_error(override: str) -> None:
     error_of(DEMO, override)

@@ -175,6 +175,15 @@ def test_last_is_no_trial_run_of_a_scaling(make_run: Any) -> None:
     assert find_run("@last").folder.samefile(scaled.folder)
 
 
+def test_last_can_leave_runs_out(make_run: Any) -> None:
+    first, second = make_run("first"), make_run("many/seed-1")
+    os.utime(first.folder / "run.json", (1, 1))
+    begun = [Path("runs/many/seed-1"), Path("runs/many/seed-2")]
+    assert find_run("@last", without=begun).folder.samefile(first.folder)
+    with pytest.raises(CheckpointError, match="no other runs under runs/"):
+        find_run("@last", without=[first.folder, second.folder])
+
+
 def test_a_run_that_is_being_written_is_not_found(make_run: Any) -> None:
     whole = make_run("whole")
     os.utime(whole.folder / "run.json", (1, 1))

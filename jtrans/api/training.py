@@ -97,7 +97,7 @@ def train(
             run=folder,
             device=None if device is None else str(device),  # of torch.device, too
             restart=restart,
-            initial=find_run(str(initial)) if initial is not None else None,
+            initial=find_run(str(initial), without=[folder]) if initial is not None else None,
             keep_optimiser=keep_optimiser,
             tensorboard=tensorboard,
             shard_model=shard_model,
@@ -152,6 +152,7 @@ def load_recipe(
 ) -> Config:
     """Return the configuration of a recipe with some settings changed, given as for `train`."""
     from jtrans.config import Config, build_config, load_config, set_values
+    from jtrans.config.load import drop_expectations
     from jtrans.models.zoo import system_configs
 
     if isinstance(recipe, Config) and not settings:
@@ -161,7 +162,7 @@ def load_recipe(
     if not isinstance(recipe, (Config, Mapping)) or not all(map(_is_string, dict(recipe))):
         raise type_error("recipe", recipe, "a name, a path, or a mapping of sections")
     values = recipe.model_dump() if isinstance(recipe, Config) else copy.deepcopy(dict(recipe))
-    set_values(values, (settings or {}).items(), "set")
+    drop_expectations(values, set_values(values, (settings or {}).items(), "set"))
     return build_config(values, system_configs(), where="the recipe given")
 
 

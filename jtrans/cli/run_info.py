@@ -37,8 +37,11 @@ def run_values(run: Run) -> dict[str, Any]:
     pointers = run.pointers()
     best = {"checkpoint": pointers.get("best"), "value": pointers.get("best_value")}
 
+    # reports of trouble stay in the log when training goes back from their updates
+    course = [event for event in events if event.get("event") not in ("skip", "split")]
+
     def highest(name: str) -> Any:
-        return max((_number(event, name) for event in events), default=0)
+        return max((_number(event, name) for event in course), default=0)
 
     def plain(kind: str) -> list[dict[str, Any]]:
         return [_plain(event) for event in events if event.get("event") == kind]

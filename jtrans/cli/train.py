@@ -110,7 +110,8 @@ def train(
         raise usage_error("--keep-optimiser needs --from", "--from RUN names the run to start from")
     # refused here and not by each of the processes
     trainings = {run: config} if seeds is None else _for_seeds(config, run, seeds, seed, set_ or ())
-    initial = find_run(from_) if from_ is not None else None
+    # `@last` is none of the runs that this command trains
+    initial = find_run(from_, without=list(trainings)) if from_ is not None else None
     place, count = place_of_process(), ranks.count_processes(processes, gpus, device)
     if dry_run:
         if count is not None or shard_model or seeds is not None or tensorboard:
@@ -141,7 +142,7 @@ def train(
             run=folder,
             device=device if processes is None else "cpu",
             restart=restart and not ranks.has_begun(folder, place),
-            initial=from_,
+            initial=None if initial is None else str(initial.folder),
             keep_optimiser=keep_optimiser,
             tensorboard=tensorboard,
             shard_model=shard_model,
@@ -179,6 +180,12 @@ def _for_seeds(
     from jtrans.runs import Run
 
     numbers = read_seeds(seeds, settings)
+    if any(weights.run == "@last" for weights in config.training.init_from):
+        raise usage_error(
+            "training.init_from=@last would begin every seed with the weights of the one before",
+            "name the run in place of @last",
+            where="--seeds",
+        )
     if seed is not None:
         raise usage_error("--seed and --seeds exclude each other", "use one of them")
     if Run.exists(run):

@@ -118,11 +118,22 @@ def load_config(
     chosen = (options or {}).items()
     origins |= dict.fromkeys(set_values(values, parsed, "--set"), "from --set")
     origins |= dict.fromkeys(set_values(values, chosen, "an option"), "from an option")
-    if set(origins) - SAME_RECIPE and not any(key.startswith("expect.") for key in origins):
-        values.pop("expect", None)
+    drop_expectations(values, origins)
     return build_config(
         values, systems, where=str(path), origins=lambda: [origins, key_lines(files)]
     )
+
+
+def drop_expectations(values: dict[str, Any], changed: Iterable[str]) -> None:
+    """Remove the expected scores from a recipe whose settings were changed, unless they were, too.
+
+    Args:
+        values: the recipe.
+        changed: the changed settings, by dotted key.
+    """
+    keys = set(changed)
+    if keys - SAME_RECIPE and not any(key.startswith("expect.") for key in keys):
+        values.pop("expect", None)
 
 
 def key_lines(files: Iterable[Path]) -> dict[str, str]:

@@ -71,7 +71,8 @@ class NamedSection(ConfigSection):
         if not isinstance(values, Mapping):
             return values
         name = values.get("name", cls.model_fields["name"].default)
-        return {**cls.OWN.get(str(name), {}), **_without_none(cls, values)}
+        given = {key: v for key, v in _without_none(cls, values).items() if v is not None}
+        return {**cls.OWN.get(str(name), {}), **given}
 
     @classmethod
     def foreign_keys(cls, name: str) -> list[str]:

@@ -14,7 +14,7 @@ it keep the pieces of the prepared corpus for the epoch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -34,7 +34,12 @@ BLOCK = 100_000  # sentences at a time
 
 
 def make_bpe_dropout(
-    corpus: PreparedCorpus, rate: float, seed: int, *, longest: int | None
+    corpus: PreparedCorpus,
+    rate: float,
+    seed: int,
+    *,
+    longest: int | None,
+    at_work: Callable[[], None] = lambda: None,
 ) -> BpeDropout | None:
     """Return the BPE-dropout of the training split, None for a rate of 0.
 
@@ -43,6 +48,7 @@ def make_bpe_dropout(
         rate: probability that a merge is dropped.
         seed: seed of the random variants and of their choice.
         longest: the most tokens of a sentence that the model can read, ``</s>`` counted.
+        at_work: called again and again while the text is read, which may take many minutes.
 
     Raises:
         ConfigError: the corpus has no BPE.
@@ -56,7 +62,8 @@ def make_bpe_dropout(
             hint="set training.bpe_dropout=0, or prepare the corpus with --bpe joint",
             kind="config.bpe-dropout",
         )
-    return BpeDropout(corpus.pairs("train"), pipeline, rate=rate, seed=seed, longest=longest)
+    pairs = corpus.pairs("train")
+    return BpeDropout(pairs, pipeline, rate=rate, seed=seed, longest=longest, at_work=at_work)
 
 
 class BpeDropout:
@@ -70,12 +77,13 @@ class BpeDropout:
         rate: float,
         seed: int,
         longest: int | None = None,
+        at_work: Callable[[], None] = lambda: None,
     ) -> None:
         self._pairs = pairs
         self._seed = seed
         sides = zip(SIDES, (pipeline.source, pipeline.target), strict=True)
         self._words = {
-            name: _Words(getattr(pairs, name), side, rate, seed, longest)
+            name: _Words(getattr(pairs, name), side, rate, seed, longest, at_work)
             for name, side in sides
             if side.codes is not None
         }
@@ -106,9 +114,16 @@ class _Words:
     """The words of one side, each a type and a number of pieces."""
 
     def __init__(
-        self, store: IdStore, side: TextSide, rate: float, seed: int, longest: int | None
+        self,
+        store: IdStore,
+        side: TextSide,
+        rate: float,
+        seed: int,
+        longest: int | None,
+        at_work: Callable[[], None],
     ) -> None:
         self._store = store
+        self._at_work = at_work
         self._longest = longest
         self._is_inner = np.array([token.endswith(MARK) for token in side.vocabulary.tokens])
         types: dict[bytes, int] = {}  # from the ids of a word to its type
@@ -150,6 +165,7 @@ class _Words:
     def _blocks(self) -> Iterator[_Sentences]:
         ids, offsets = self._store.flat
         for first in range(0, len(self._store), BLOCK):
+            self._at_work()
             bounds = offsets[first : first + BLOCK + 1]
             part = ids[bounds[0] : bounds[-1]]
             ends = np.flatnonzero(~self._is_inner[part]) + 1  # EOS is a word of its own, too

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Collection
 from pathlib import Path
 
 from jtrans.config import recipe_names
@@ -14,19 +15,20 @@ MOST_NAMED = 5  # runs in a hint
 _TRIAL = re.compile(r"(base|deeper|wider)-\d+")  # runs by which `jtrans scale` measures
 
 
-def find_run(name: str) -> Run:
+def find_run(name: str, *, without: Collection[Path] = ()) -> Run:
     """Return a run by its folder, its name under runs/, or ``@last``.
 
-    The last run is the newest one, except for the trial runs of a scaling.
+    The last run is the newest one, except for the trial runs of a scaling and those in `without`.
 
     Raises:
         CheckpointError: there is no such run; the hint names the closest.
     """
     if name == "@last":
-        runs = list_runs()
+        left_out = {folder.resolve() for folder in without}
+        runs = [folder for folder in list_runs() if folder.resolve() not in left_out]
         if not runs:
             raise CheckpointError(
-                "there are no runs under runs/ yet",
+                f"there are no {'other ' if without else ''}runs under runs/ yet",
                 hint="create one with jtrans train",
                 kind="run.missing",
             )

@@ -98,7 +98,11 @@ class Trainer:
         self.stopping = Stopping(training, self.schedule)
         self.pairs = corpus.pairs("train")
         self.bpe_dropout = make_bpe_dropout(
-            corpus, training.bpe_dropout, training.seed, longest=model.longest
+            corpus,
+            training.bpe_dropout,
+            training.seed,
+            longest=model.longest,
+            at_work=lambda: ranks.doing("splitting words for BPE-dropout"),
         )
         self.plan = UpdatePlan(self.pairs, training, is_joint=model.is_joint)
         self.sharding = sharding

@@ -130,6 +130,13 @@ def test_all_sentences_that_are_left_out_are_counted(run: Run, jtrans: Jtrans) -
     assert "250 sentences left out as the cause" in jtrans("info", run.folder).out
 
 
+def test_updates_are_counted_from_where_training_went_back_to(run: Run, jtrans: Jtrans) -> None:
+    before = json.loads(jtrans("info", run.folder, "--json").out)["updates"]
+    run.log({"event": "skip", "update": before + 3_000})
+    run.log({"event": "return", "update": before})
+    assert json.loads(jtrans("info", run.folder, "--json").out)["updates"] == before
+
+
 @pytest.mark.parametrize("is_set_anew", [False, True])
 def test_the_learning_rate_after_a_return_is_told_until_it_is_set_anew(
     run: Run, jtrans: Jtrans, is_set_anew: bool

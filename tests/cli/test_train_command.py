@@ -578,6 +578,22 @@ def test_a_signal_that_comes_too_late_for_a_seed_stops_before_the_next(
     assert jtrans(*command, "--seeds", "1").code == 0  # the last
 
 
+def test_every_seed_begins_with_the_last_run_before_the_command(
+    workplace: Path, jtrans: Jtrans
+) -> None:
+    command = ["train", "tiny.toml", "--data", "data", "--set", "training.max_updates=2"]
+    assert jtrans(*command, "--run", "runs/base").code == 0
+    several = [*command, "--run", "runs/many", "--from", "@last", "--seeds"]
+    assert jtrans(*several, "1").code == 0
+    for _ in range(2):  # the second time there is nothing to do
+        done = jtrans(*several, "1,2")
+        assert done.code == 0, done.err
+    for seed in ("seed-1", "seed-2"):
+        assert json.loads(Path("runs/many", seed, "run.json").read_text())["from"] == "runs/base"
+    chained = jtrans(*command, "--seeds", "1,2", "--set", "training.init_from=@last")
+    assert chained.code == 2 and "the weights of the one before" in chained.err
+
+
 def test_several_seeds_are_several_runs_that_are_scored_as_one_system(
     workplace: Path, jtrans: Jtrans
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from random import Random
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from jtrans.corpora.parallel import Corpus, Gold, ParallelText
-from jtrans.data.bpe_dropout import BpeDropout
+from jtrans.data.bpe_dropout import BpeDropout, make_bpe_dropout
 from jtrans.data.ids import IGNORE
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.preparation.options import PrepareOptions
@@ -40,6 +41,18 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> PreparedCorpus:
 
 def dropout(corpus: PreparedCorpus, rate: float = 0.3, seed: int = 1) -> BpeDropout:
     return BpeDropout(corpus.pairs("train"), corpus.pipeline, rate=rate, seed=seed)
+
+
+def test_long_work_is_reported_as_it_goes_on(
+    corpus: PreparedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jtrans.data.bpe_dropout.BLOCK", 100)
+    reports: list[int] = []
+    drawn = make_bpe_dropout(corpus, 0.3, 1, longest=None, at_work=lambda: reports.append(1))
+    blocks = 2 * math.ceil(len(corpus.pairs("train")) / 100)  # of both sides
+    assert drawn is not None and len(reports) == blocks
+    drawn.epoch(0)
+    assert len(reports) == 2 * blocks
 
 
 def test_every_epoch_has_the_same_words_in_other_pieces(corpus: PreparedCorpus) -> None:

@@ -549,6 +549,21 @@ def test_the_moments_of_another_optimiser_are_refused(
     assert not (tmp_path / "new").exists()
 
 
+def test_an_imported_run_neither_continues_nor_has_moments(
+    run: Path, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    info = json.loads((run / "run.json").read_text("utf-8"))
+    info["imported"] = {"from": "fairseq", "file": "best.pt", "arch": "transformer"}
+    (run / "run.json").write_text(json.dumps(info), "utf-8")
+    chosen: dict[str, Any] = {"config": make_config(), "data": corpus.folder}
+    error = refusal(CheckpointError, run, **chosen)
+    assert error.kind == "run.imported" and f"--from {run}" in str(error.hint)
+    chosen |= {"initial": Run(run)}
+    error = refusal(ConfigError, tmp_path / "new", **chosen, keep_optimiser=True)
+    assert "was imported, without the state of an optimiser" in error.message
+    assert train(**chosen, run=tmp_path / "new").trained
+
+
 def test_from_a_run_with_other_vocabularies_is_refused(
     run: Path, make_config: Any, tmp_path: Path
 ) -> None:
@@ -568,16 +583,20 @@ def test_a_run_continues_from_the_run_that_it_began_with(
     run: Path, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
 ) -> None:
     begun, other = tmp_path / "begun", shutil.copytree(run, tmp_path / "other")
+    namesake = shutil.copytree(run, tmp_path / "elsewhere" / run.name)
     chosen: dict[str, Any] = {"config": make_config(), "data": corpus.folder}
     with pytest.raises(CrashError):
         train(**chosen, run=begun, initial=Run(run), events=CrashingEvents(1))
     assert not Run(begun).checkpoints()
-    for initial in (None, Run(other)):
+    for initial in (None, Run(other), Run(namesake)):
         error = refusal(ConfigError, begun, **chosen, initial=initial)
         assert str(run) in f"{error.message} {error.hint}"
     train(**chosen, run=begun, initial=Run(run))
     refusal(ConfigError, begun, **chosen, initial=Run(other))
     assert not train(**chosen, run=begun).trained
+    moved = run.rename(tmp_path / "moved")
+    assert not train(**chosen, run=begun, initial=Run(namesake)).trained  # perhaps its new place
+    moved.rename(run)
     assert "without --from" in refusal(ConfigError, run, **chosen, initial=Run(begun)).message
 
 

@@ -73,8 +73,16 @@ def check_same_corpus(run: Run, corpus: PreparedCorpus) -> None:
     """Refuse another corpus than that of a run.
 
     Raises:
-        CheckpointError: the run has other vocabularies, training or validation data.
+        CheckpointError: the run has other vocabularies, training or validation data, or was
+            imported.
     """
+    if run.info.get("imported"):
+        raise CheckpointError(
+            f"the run {run.folder} was imported, without what training needs to continue",
+            where=str(run.folder),
+            hint=f"--from {shlex.quote(str(run.folder))} --run OTHER begins a run with its weights",
+            kind="run.imported",
+        )
     difference = None
     if run.info.get("train") != identity(corpus, "train"):
         difference = "training data"
@@ -107,8 +115,10 @@ def check_initial(run: Run, initial: Run | None) -> None:
         hint = f"--from {began}"
     else:
         folder = initial.folder.resolve()
-        # by its name, too: the path may be of another working folder
-        if began and (Path(began).resolve() == folder or Path(began).name == folder.name):
+        if began and Path(began).resolve() == folder:
+            return
+        # it may have been moved, or its path be of another working folder
+        if began and not Path(began).exists() and Path(began).name == folder.name:
             return
         hint = "leave out --from to continue it" if not began else f"--from {began} continues it"
     raise ConfigError(

@@ -212,9 +212,16 @@ def take_optimiser(
     """Take the optimiser's moments from the checkpoint that the weights are from.
 
     Raises:
-        ConfigError: they are those of another optimiser.
+        ConfigError: they are those of another optimiser, or an imported run has none.
         CheckpointError: they are damaged.
     """
+    if initial.info.get("imported"):
+        raise ConfigError(
+            f"{initial.folder} was imported, without the state of an optimiser",
+            where="--keep-optimiser",
+            hint="leave out --keep-optimiser, and the moments begin anew",
+            kind="config.optimiser",
+        )
     names = [each.training.optimiser.name for each in (initial.config(system_configs()), config)]
     if names[0] != names[1]:
         raise ConfigError(
