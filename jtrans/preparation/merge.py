@@ -130,8 +130,13 @@ def _check_parts(corpora: Sequence[PreparedCorpus]) -> None:
         if other.pipeline.fingerprint() != first.pipeline.fingerprint():
             raise _unfit(first, other, "text pipeline", f"with --pipeline {first.folder}")
         if _held_out(other) != _held_out(first):
-            raise _unfit(first, other, "valid or test text", "with the same --valid and --test")
-        if any(other.info["options"][rule] != first.info["options"][rule] for rule in rules):
+            how = "with the same --valid and --test"
+            if first.info.get("valid_size") or first.info.get("valid_every"):  # of its train
+                how = f"with --valid {first.folder / 'text' / 'valid'} and the same --test"
+            raise _unfit(first, other, "valid or test text", how)
+        ours, theirs = other.info["options"], first.info["options"]
+        # options that did not exist then were off
+        if any(ours.get(rule, False) != theirs.get(rule, False) for rule in rules):
             raise _unfit(first, other, "cleaning rules", "with the same options")
         if other.label_names != first.label_names:
             raise _unfit(first, other, "labels", "with the same --labels")

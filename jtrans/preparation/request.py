@@ -279,12 +279,17 @@ def _has_text(text: ParallelText) -> bool:
 
 def _digests(name: str, text: ParallelText) -> dict[str, str]:
     """Read a split through; return the digest of each side's lines, and of further references."""
-    more = [(f"reference {n}", lines) for n, lines in enumerate(text.references[1:], start=2)]
     digests = {}
-    for side, lines in (("source", text.source), ("target", text.target), *more):
+    sides = (("source", text.source), ("target", text.target), *further_references(text))
+    for side, lines in sides:
         checked = _checked(lines, f"{side} of {name}", ", ".join(text.origin) or name)
         digests[side] = lines_digest(lines if name == "train" else checked)
     return digests
+
+
+def further_references(text: ParallelText) -> list[tuple[str, Sequence[str]]]:
+    """Return the references after the first, with their names in the record of a split."""
+    return [(f"reference {n}", lines) for n, lines in enumerate(text.references[1:], start=2)]
 
 
 def _gold_digest(gold: Gold) -> str:

@@ -17,7 +17,7 @@ from jtrans.corpora.overlap import HeldOut, Keys, keys_by_unit, sentence_keys
 from jtrans.errors import CorpusError, how_many
 from jtrans.files import lines_digest
 from jtrans.preparation.clean import REASON_CODES, STRICT_RATIO, decide
-from jtrans.preparation.request import Request, no_text
+from jtrans.preparation.request import Request, further_references, no_text
 from jtrans.preparation.shards import PairNotes, Shard, ShardPart
 from jtrans.progress import Progress
 
@@ -156,16 +156,18 @@ def _is_repeated(keys: Keys) -> NDArray[np.bool_]:
 
 def _describe_valid(parts: Sequence[ShardPart], request: Request) -> dict[str, Any]:
     train = request.corpus.splits["train"]
-    lines = [[line for part in parts for line in part.choose(side)]
-             for side in (train.source, train.target)]  # fmt: skip
+    sides = {"source": train.source, "target": train.target} | dict(further_references(train))
+    lines = {side: [line for part in parts for line in part.choose(text)]
+             for side, text in sides.items()}  # fmt: skip
     return {
         "origin": [
             f"1 of {request.valid_every} clean pairs of train"
             if request.valid_every
             else f"{request.valid_size} clean pairs of train, chosen by their text"
         ],
-        "lines": len(lines[0]),
-        "sha256": {"source": lines_digest(lines[0]), "target": lines_digest(lines[1])},
+        "lines": len(lines["source"]),
+        **({"references": len(train.references)} if train.references else {}),
+        "sha256": {side: lines_digest(chosen) for side, chosen in lines.items()},
     }
 
 

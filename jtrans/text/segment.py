@@ -221,7 +221,7 @@ class Unspaced(Character):
 
     _TOKEN: ClassVar[Any] = regex.compile(
         rf" |[\p{{Tibetan}}&&[\p{{L}}\p{{M}}]]+[\u0f0b\u0f0c]?"
-        rf"|{SPACED}+(?:['’.,-]{SPACED}+)*|\X",
+        rf"|{SPACED}+(?:['’.,-]{SPACED}+)*|\X(?<!\s)|[\S\s]",  # a cluster can take in a space
         regex.V1,
     )
     _PROTECTED_TOKEN: ClassVar[Any] = regex.compile(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,7 +43,7 @@ def read_word_counts(path: Path) -> Counter[str] | None:
         if content["format"] != FORMAT:
             raise ValueError(f"format {content['format']}, this jtrans reads {FORMAT}")
         return Counter(dict(zip(content["words"], map(int, content["counts"]), strict=True)))
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
         raise CorpusError(
             f"the word counts are damaged: {error}",
             where=str(path),

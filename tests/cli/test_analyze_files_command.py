@@ -51,6 +51,16 @@ def test_figures_of_files_are_written_here(jtrans: Jtrans, tmp_path: Path) -> No
     assert ratio["series"][1]["values"][0] == pytest.approx(18 / 19)
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_files_may_have_names_that_are_no_text(jtrans: Jtrans, tmp_path: Path) -> None:
+    names = [os.fsdecode(b"r\xe9f.en"), os.fsdecode(b"tr\xe9in.en")]
+    for name, old in zip(names, ("test.en", "train.en"), strict=True):
+        (tmp_path / old).rename(tmp_path / name)
+    systems = ("--hyp", "a.en", "--hyp", "b.en", "--ref", names[0])
+    result = jtrans("analyze", "frequency", *systems, "--train", names[1])
+    assert result.code == 0, result.err
+
+
 @pytest.mark.thorough
 def test_files_are_analysed_without_torch(tmp_path: Path) -> None:
     code = (

@@ -38,6 +38,17 @@ def test_every_fifth_clean_pair_goes_to_valid(tmp_path: Path) -> None:
     assert len(prepared.pairs("train")) == 64
 
 
+def test_it_has_all_references_that_train_has(tmp_path: Path) -> None:
+    second = [f"{target} again" for _, target in PAIRS]
+    train = parallel_text(PAIRS, "train")
+    train = replace(train, references=(train.target, second))
+    corpus = Corpus("mine", ("de", "en"), {"train": train}, EVERY)
+    prepared = prepare(corpus, tmp_path / "out", options=SMALL, workers=1)
+    targets = prepared.raw_lines("valid", "target")
+    assert prepared.references("valid") == [targets, [f"{line} again" for line in targets]]
+    assert prepared.info["splits"]["valid"]["sha256"].keys() == {"source", "target", "reference 2"}
+
+
 def test_it_is_what_the_same_valid_split_of_ones_own_gives(tmp_path: Path) -> None:
     ours = prepare(CORPUS, tmp_path / "ours", options=SMALL, workers=1)
     valid = [pair for i, pair in enumerate(PAIRS[:80]) if (i + 1) % EVERY == 0]

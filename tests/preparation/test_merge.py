@@ -83,6 +83,12 @@ def test_every_pair_is_accounted_for_where_valid_was_taken_from_a_part(tmp_path:
     taken = Corpus("mine", ("de", "en"), splits, valid_size=7)
     one = prepare(taken, tmp_path / "one", options=PrepareOptions(bpe_merges=40), workers=1)
     sides = (one.raw_lines("valid", side) for side in ("source", "target"))
+    prepare(
+        corpus_of(PARTS[1]), tmp_path / "unlike", options=PrepareOptions(pipeline=str(one.folder))
+    )
+    with pytest.raises(CorpusError) as caught:
+        merge_prepared([tmp_path / "one", tmp_path / "unlike"], tmp_path / "all")
+    assert f"--valid {one.folder}/text/valid" in str(caught.value.hint)
     other = corpus_of(PARTS[1], valid=list(zip(*sides, strict=True)))
     prepare(other, tmp_path / "two", options=PrepareOptions(pipeline=str(one.folder)), workers=1)
     info = merge_prepared([tmp_path / "one", tmp_path / "two"], tmp_path / "all").info

@@ -18,7 +18,7 @@ from jtrans.text.segment import SEGMENTERS, make_segmenter, resolve_segmenter
 SEGMENTER_BY_NAME = {name: make_segmenter(name, "zh") for name in SEGMENTERS}
 MOSES = {language: make_segmenter("moses", language) for language in ("de", "en", "fr", "sv", "vi")}
 EUROPEAN = st.text("abST19äéß .,;:!?()-\"'’“”„‘%$&/_@–…°", max_size=40)
-UNSPACED = st.text("▁ aé1.'-ーカが゙漢、นิาขក្មែကျွབོད་།한", max_size=40)
+UNSPACED = st.text("▁ aé1.'-\u06ddーカが゙漢、นิาขក្មែကျွབོད་།한", max_size=40)
 MIXED = st.text("ab1 ü我很好你叫，。,.-%１é\u0301", max_size=40)
 
 
@@ -157,6 +157,7 @@ def test_words_are_never_empty_and_hold_no_white_space(name: str, line: str) -> 
         ("th", "รักษา 12 Visual Studio", "รั|ก|ษ|า|▁|12|Visual|Studio"),
         ("km", "ភាសាខ្មែរ", "ភា|សា|ខ្មែ|រ"),
         ("bo", "བོད་སྐད་ཡི། x", "བོད་|སྐད་|ཡི|།|▁|x"),
+        ("th", "\u06dd 12", "\u06dd|▁|12"),  # a mark that joins what comes after it
         ("lo", "ພາສາ ▁", "ພ|າ|ສ|າ|▁|▁▁"),
     ],
 )

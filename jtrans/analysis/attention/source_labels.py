@@ -270,8 +270,9 @@ def _tagging(study: Study) -> list[Figure | Table]:
 def _tagging_figure(study: Study, pairs: Mapping[Member, TaggedWords], kind: str) -> Figure:
     count = span_counts if kind == NER else label_counts
     tagged = [s for s in study.with_model if all(kind in pairs[m] for m in s.run_members)]
-    order = study.label_names[kind]
-    gold, _ = pairs[tagged[0].run_members[0]][kind]
+    first = tagged[0].run_members[0]
+    order = first.corpus.label_names[kind]  # the corpus of the study may have fewer kinds
+    gold, _ = pairs[first][kind]
     present = {label for line in gold for label in line if label}
     names = entity_types(order) if kind == NER else [name for name in order if name in present]
     sums = [[count(*pairs[member][kind], names) for member in s.run_members] for s in tagged]

@@ -10,13 +10,13 @@ import base64
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
-from jtrans.analysis.attention.explain import Explanation, LayerMap, explain
+from jtrans.analysis.attention.explain import END, Explanation, LayerMap, explain
 from jtrans.analysis.attention.pairs import ExplainedPair
 from jtrans.analysis.attention.views import kind_title
 from jtrans.analysis.output.labels import excerpt, isolated, shorten
@@ -103,13 +103,7 @@ def explored_sentences(study: Study, lines: Sequence[int]) -> list[ExploredSente
     explained = [explain_lines(s.run_members[0], lines) for s in study.with_model]
     result: list[ExploredSentence] = []
     size = 0
-    for line, *whole in zip(lines, *explained, strict=True):
-        pairs = [
-            pair
-            if max(len(pair.source), len(pair.predicted)) <= MOST_PIECES
-            else replace(pair, maps=[])
-            for pair in whole
-        ]
+    for line, *pairs in zip(lines, *explained, strict=True):
         if not any(pair.maps for pair in pairs):
             continue
         size += sum(math.prod(item.shape) for pair in pairs for item in pair.maps)
@@ -165,6 +159,8 @@ def _short_lines(study: Study, lines: Sequence[int]) -> list[int]:
 def explain_lines(member: Member, lines: Sequence[int]) -> list[CompactExplanation]:
     """Return a run's attention for some lines of the split and its own translations of them.
 
+    Of a pair with more than `MOST_PIECES` no map is computed.
+
     Args:
         member: a run; its model is loaded only when the run's folder does not hold the result.
         lines: counted from 0.
@@ -178,13 +174,14 @@ def explain_lines(member: Member, lines: Sequence[int]) -> list[CompactExplanati
         pass  # not there, or damaged
     explanations = []
     for done, (line, text) in enumerate(zip(lines, texts, strict=True), start=1):
-        explanation = explain(
-            member.model,
-            member.run.pipeline,
-            member.text.source_lines[line],
-            _translation_pieces(member, line),
-        )
-        explanations.append(CompactExplanation.of(explanation, text))
+        source, predicted = member.source_pieces[line], _translation_pieces(member, line)
+        if max(len(source), len(predicted)) < MOST_PIECES:
+            read = member.text.source_lines[line]
+            explanation = explain(member.model, member.run.pipeline, read, predicted)
+            explanations.append(CompactExplanation.of(explanation, text))
+        else:
+            whole = [*source, END], [*predicted, END]
+            explanations.append(CompactExplanation(text, *whole, [0, 0], []))
         member.progress.advance("Attention", done, len(lines))
     content = json.dumps([asdict(explanation) for explanation in explanations])
     cached.write({"explanations": np.array(content)}, member.progress)

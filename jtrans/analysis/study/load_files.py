@@ -67,7 +67,8 @@ def load_file_study(
         warnings += check_hypothesis(
             as_text(str(file)), lines, references, lowercase=lowercase, as_is=as_is
         )
-    split = files.references[0].name.partition(".")[0] or files.references[0].name
+    name = as_text(files.references[0].name)
+    split = name.partition(".")[0] or name
     text = SplitText.of(split, source[0] if source else None, references, words)
     subjects = [
         Subject(name, [FileMember(name, lines, words)], index)
@@ -127,4 +128,4 @@ def _count_words(
         hint = "--train names the target side of the text that the systems were trained on"
         problem = "has no words" if lines else "is empty"
         raise CorpusError(f"{path} {problem}", hint=hint, kind="corpus.empty")
-    return TrainingWords(path.name, words, counts)
+    return TrainingWords(as_text(path.name), words, counts)

@@ -17,6 +17,7 @@ from jtrans.analysis.study.words import StudyWords, TrainingWords
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CorpusError
 from jtrans.evaluation.bootstrap import Bootstrap
+from jtrans.files import as_text
 from jtrans.runs import Run
 
 
@@ -123,7 +124,7 @@ class Study:
         """Where the text is from: corpus and split, or the file of the first reference."""
         if self.corpus is not None:
             return f"{self.corpus.name} {self.split}"
-        return "" if self.files is None else self.files.references[0].name
+        return "" if self.files is None else as_text(self.files.references[0].name)
 
     @property
     def label_names(self) -> Mapping[str, Sequence[str]]:

@@ -83,7 +83,16 @@ def project(
     }
     entities = number_entities(tagged.entities) if "ner" in labels else []
     piece, last_entity = 0, 0
-    for word, owner, parts in zip(words, shared, pieces, strict=True):
+    for place, (word, owner, parts) in enumerate(zip(words, shared, pieces, strict=True)):
+        if not owner:  # a space as a word (segmentation by characters), which is in no tagged word
+            if entities:
+                # it is inside an entity that the word after it continues
+                after = next((entities[owned[0]] for owned in shared[place:] if owned), (0, ""))
+                label = f"I-{after[1]}" if 0 < after[0] == last_entity else "O"
+                inside = numbers["ner"].get(label, numbers["ner"]["O"])
+                labels["ner"][piece : piece + len(parts)] = inside
+            piece += len(parts)
+            continue
         for owned in _piece_owners(word, owner, parts):
             tag = tagged.tags[owned]
             if tag != NO_TAG:
@@ -126,8 +135,6 @@ def number_entities(entities: Sequence[str]) -> list[tuple[int, str]]:
 
 def _piece_owners(word: str, owner: Sequence[int], parts: Sequence[str]) -> list[int]:
     """Return for each piece of a word the tagger's word that has its first character."""
-    if not owner:
-        return [0] * len(parts)  # a space as a word (character segmentation)
     if len(owner) != len(word):
         return [owner[0]] * len(parts)  # an escape such as "&apos;" is longer than its character
     starts = [0, *accumulate(len(part.removesuffix("@@")) for part in parts[:-1])]

@@ -38,11 +38,13 @@ def labelled_corpus(
     *,
     links: bool = True,
     tags: bool = True,
+    entities: bool = True,
     source: str = "whitespace",
     target: str = "whitespace",
 ) -> PreparedCorpus:
     """Prepare four sentences with parts of speech and entities."""
-    gold = Gold(SENTENCES, LINES, LINKS if links else (), TAGS, ENTITIES) if tags else None
+    named = ENTITIES if entities else ()
+    gold = Gold(SENTENCES, LINES, LINKS if links else (), TAGS, named) if tags else None
     text = ParallelText(SENTENCES, LINES, gold=gold)
     splits = {"train": text, "valid": text, "test": text}
     options = PrepareOptions(
@@ -187,6 +189,17 @@ def test_tags_of_a_run_are_compared_with_those_of_the_corpus(
     member = study.with_model[0].run_members[0]
     again = load_study([run], "test", ON_CPU).with_model[0].run_members[0]
     assert tagging_scores(again) == tagging_scores(member)  # from the result cache
+
+
+def test_the_first_run_s_corpus_may_have_fewer_kinds_of_labels(
+    corpus: PreparedCorpus, run_on: RunOn, bring_system: Any, tmp_path: Path
+) -> None:
+    bring_system(SOURCE.replace("5)", "18)"), "tagger = my_systems:Tagger")
+    fewer = labelled_corpus(tmp_path / "elsewhere" / corpus.name, entities=False)
+    assert fewer.label_names.keys() == {"pos"} < corpus.label_names.keys()
+    tagging = run_on(corpus, "tags", config={"model": MODEL}, labels=corpus.label_names)
+    items = by_name(label_figures(load_study([run_on(fewer), tagging], "test", ON_CPU)))
+    assert items["labels-ner-tagging"].bins == ["PER"]
 
 
 def test_labels_of_other_names_are_refused(

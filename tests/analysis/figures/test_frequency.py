@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -152,7 +153,10 @@ def test_a_corpus_without_counts_says_that_its_vocabulary_counts(
     assert "words that the vocabulary lacks have 0" in figure.note
 
 
-def test_damaged_counts_are_refused(with_threshold: PreparedCorpus, run_on: RunOn) -> None:
-    with_threshold.word_counts_path("target").write_bytes(b"no gzip")
+@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"{}")[:10] + b"\xff" * 20])
+def test_damaged_counts_are_refused(
+    with_threshold: PreparedCorpus, run_on: RunOn, content: bytes
+) -> None:
+    with_threshold.word_counts_path("target").write_bytes(content)
     with pytest.raises(CorpusError, match="the word counts are damaged"):
         _f_measure(run_on(with_threshold))

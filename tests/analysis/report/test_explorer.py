@@ -40,7 +40,7 @@ def _again(study: Study) -> Study:
     return load_study(study.runs, "test", ON_CPU)
 
 
-def _no_model(_member: Member) -> NoReturn:
+def _no_model(*_arguments: object) -> NoReturn:
     raise AssertionError("a model was loaded")
 
 
@@ -90,10 +90,12 @@ def test_pieces_of_a_run_with_other_words_are_its_own(
     assert item["predicted"] == [*target.split(words), "</s>"]
 
 
-def test_a_translation_that_loops_has_no_grid(
+def test_a_sentence_that_is_too_long_to_show_is_not_explained(
     study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(explorer, "MOST_PIECES", 1)
+    monkeypatch.setattr(explorer, "explain", _no_model)
+    monkeypatch.setattr(explorer, "PIECES", (0, 0))
     assert explorer.explored_sentences(study, LINES) == []
 
 

@@ -91,8 +91,13 @@ def test_characters_and_their_spaces_can_be_labelled() -> None:
     labels = labels_of(
         "a b", Tagged(["a", "b"], ["DET", "NOUN"]), segmenter="character", codes=None
     )
-    assert [labels["pos"][0], labels["pos"][2]] == ["DET", "NOUN"]
-    assert len(labels["pos"]) == 4
+    assert labels["pos"] == ["DET", "-", "NOUN", "-"]  # a space is no word, and has no tag
+
+
+def test_a_space_is_of_an_entity_only_if_the_words_around_it_are() -> None:
+    tagged = Tagged(["I", "saw", "NY", "U", "LA"], ["X"] * 5, ["O", "O", "B-ORG", "I-ORG", "B-ORG"])
+    labels = labels_of("I saw NY U LA", tagged, segmenter="character", codes=None)
+    assert " ".join(labels["ner"]) == "O O O O O O B-ORG I-ORG I-ORG I-ORG O B-ORG I-ORG -"
 
 
 def test_types_of_ontonotes_make_its_whole_list_and_others_only_themselves() -> None:
