@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -70,9 +71,14 @@ class Tagger:
         self, lines: Sequence[str], progress: Progress = Silent(), first_line: int = 1
     ) -> list[TaggedLine]:
         """Tag raw lines, in order; an empty line has no words. The first has a number."""
-        words = [self.side.segment(line) for line in lines]
-        tagged = self.tag_words(words, progress, first_line)
+        words = [self._cased.segment(line) for line in lines]
+        tagged = self.tag_words(list(map(self.side.recase, words)), progress, first_line)
         return [self._shown(*both) for both in zip(words, tagged, strict=True)]
+
+    @cached_property
+    def _cased(self) -> TextSide:
+        """The side with words as they are written."""
+        return replace(self.side, lowercase=False, truecaser=None)
 
     def tag_words(
         self, lines: Sequence[Sequence[str]], progress: Progress = Silent(), first_line: int = 1

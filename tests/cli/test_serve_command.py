@@ -367,7 +367,7 @@ def test_short_requests_wait_for_one_long_request_at_most(
         order.append(names)
         for name in arriving.get(names, ""):
             requests._requests.put(asked[name])
-        return [Answer([], []) for _ in lines]
+        return [Answer([], [], []) for _ in lines]
 
     monkeypatch.setattr(request_queue, "_translated", recorded)
     requests._requests.put(asked["a"])
@@ -433,14 +433,14 @@ def test_requests_of_clients_that_have_gone_are_not_translated(
 
     def recorded(_: Translator, lines: list[InputLine]) -> list[Answer]:
         asked.append([line.source for line in lines])
-        return [Answer([], [line.source]) for line in lines]
+        return [Answer([], [line.source], []) for line in lines]
 
     monkeypatch.setattr(request_queue, "_translated", recorded)
     there = LinesRequest([line_of({"source": "hund"}, 0)])
     gone = LinesRequest([line_of({"source": "mann"}, 0)], is_wanted=lambda: False)
     request_queue._answer(translator, [gone, there])
     assert asked == [["hund"]]
-    assert there.answers.result() == [Answer([], ["hund"])]
+    assert there.answers.result() == [Answer([], ["hund"], [])]
     assert gone.answers.cancelled()
 
 

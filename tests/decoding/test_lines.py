@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from jtrans.decoding.word_alignments import attention_to_source, choose_layer
 from jtrans.errors import DecodingError
 from jtrans.runs import Run
 from jtrans.text.pipeline import TextPipeline, TextSide
+from jtrans.text.truecase import Truecaser
 from jtrans.text.vocabulary import UNK, Vocabulary
 
 CODES = "#version: 0.2\nr i\nri c\nric h</w>\nd o\ndo g</w>\n"
@@ -351,6 +352,44 @@ def test_a_forbidden_phrase_is_no_word_that_ends_before_its_end(make_run: MakeRu
         words = {word for each in nbest for word in each.words}
         assert words and not words & {"a", "ab"}
         assert not any("<unk>" in each.tokens for each in nbest)
+
+
+@pytest.mark.parametrize("segmenter", ["moses", "moses-escaped", "whitespace"])
+def test_the_words_of_a_phrase_depend_on_its_place_in_the_sentence(segmenter: str) -> None:
+    words = ["Mr", "Mr.", ".", "may", "May", "in", "we", "&amp;", "&"]
+    vocabulary = Vocabulary.build(dict.fromkeys(words, 1))
+    encoder = ConstraintEncoder(
+        TextSide("en", segmenter, vocabulary=vocabulary, truecaser=Truecaser(["may", "we"]))
+    )
+
+    def written(ids: Iterable[Any]) -> str:
+        return " ".join(map(vocabulary.token, ids))
+
+    encoded = encoder.encode(Constraints("We in Mr.", required=["May", "&"]), 1)
+    assert written(encoded.prefix) == "we in Mr."
+    escaped = "&amp;" if segmenter == "moses-escaped" else "&"
+    assert sorted(map(written, encoded.required)) == sorted(["May", escaped])
+    encoded = encoder.encode(Constraints(forbidden=["Mr.", "May", "in"]), 1)
+    forbidden = {written(ids) for ids in encoded.forbidden}
+    assert forbidden == {"Mr.", "May", "may", "in"} | ({"Mr ."} if "moses-" in segmenter else set())
+    for prefix in ("we in May", "May we"):
+        with pytest.raises(DecodingError, match="prefix contains the forbidden phrase 'May'"):
+            encoder.encode(Constraints(prefix, forbidden=["May"]), 1)
+
+
+@pytest.mark.parametrize(
+    ("segmenter", "line", "copied"), [("moses-escaped", "&", "&"), ("character", "▁", "▁")]
+)
+def test_unknown_words_are_replaced_by_what_the_source_has(
+    make_run: MakeRun, segmenter: str, line: str, copied: str
+) -> None:
+    source = TextSide("de", segmenter, vocabulary=Vocabulary.build({"x": 1}))
+    target = TextSide("en", "whitespace", vocabulary=Vocabulary.build({"dog": 1}))
+    run = Run.open(make_run(pipeline=TextPipeline(source, target)))
+    choices = replace(ON_CPU, extras=TranslationExtras(unk_replace=True))
+    unknown = Constraints(prefix_tokens=["<unk>"])
+    [words] = translations_with(Translator.load([run], choices), [line], unknown)
+    assert words[0] == copied
 
 
 def test_an_unknown_word_is_not_replaced_by_a_forbidden_one(make_run: MakeRun) -> None:

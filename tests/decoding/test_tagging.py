@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from plugins.random_runs import ON_CPU, MakeRun
@@ -67,6 +69,17 @@ def test_spaces_of_characters_are_no_words(make_tagger: MakeTagger) -> None:
     run = Run.open(make_tagger(pipeline=with_pieces("character")))
     (tagged,) = Tagger.load(run, ON_CPU).tag(["ein hund"])
     assert tagged.words == list("einhund") and len(tagged.labels["ner"]) == 7
+
+
+def test_words_are_written_as_in_the_line_and_read_as_the_model_does(
+    make_tagger: MakeTagger,
+) -> None:
+    pipeline = with_pieces()
+    lower = replace(pipeline.source, lowercase=True)
+    tagger = Tagger.load(Run.open(make_tagger(pipeline=TextPipeline(lower, lower))), ON_CPU)
+    capital, small = tagger.tag(["Der HUND", "der hund"])
+    assert capital.words == ["Der", "HUND"]
+    assert capital.labels == small.labels
 
 
 def test_only_labels_that_were_learned_are_given(make_tagger: MakeTagger) -> None:

@@ -31,10 +31,11 @@ LONG = 1_000  # characters of a line that may take longer than all others togeth
 
 @dataclass(frozen=True)
 class Answer:
-    """The translations of a line, and the source words that its alignments count."""
+    """The translations of a line, and the words that alignments count, as in raw text."""
 
     translations: Sequence[Translation]
     source_words: Sequence[str]
+    words: Sequence[Sequence[str]]  # of every translation
 
 
 @dataclass(frozen=True)
@@ -167,10 +168,13 @@ def _translated(translator: Translator, lines: Sequence[InputLine]) -> list[Answ
 
         constraints = [Constraints(**line.constraints) for line in lines]
     texts = [line.source for line in lines]
-    source = translator.pipeline.source
+    source, target = translator.pipeline.source, translator.pipeline.target
+    nbest = translator.translate_nbest(texts, constraints=constraints)
     return [
-        Answer(translations, source.merge(source.pieces(text)))
-        for text, translations in zip(
-            texts, translator.translate_nbest(texts, constraints=constraints), strict=True
+        Answer(
+            translations,
+            source.surfaces(source.merge(source.pieces(text))),
+            [target.surfaces(translation.words) for translation in translations],
         )
+        for text, translations in zip(texts, nbest, strict=True)
     ]

@@ -314,8 +314,8 @@ def _read(body: bytes) -> tuple[list[InputLine], bool]:
 def _to_object(line: InputLine, answer: Answer) -> dict[str, Any]:
     """Return what `translate --format jsonl` writes, with the words that alignments count."""
     result = to_object(line, answer.translations)
-    for entry, translation in zip(result["translations"], answer.translations, strict=True):
-        entry["words"] = translation.words
+    for entry, words in zip(result["translations"], answer.words, strict=True):
+        entry["words"] = words
     return {**result, "source_words": answer.source_words}
 
 

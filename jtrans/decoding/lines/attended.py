@@ -112,7 +112,8 @@ class AttentionReader:
             # a last piece that is only BPE's marker makes no word
             alignment = [(i, j) for i, j in alignment if j < len(translation.words)]
             if extras.unk_replace and UNKNOWN in translation.tokens:
-                source = self.pipeline.source.merge(pieces)
+                side = self.pipeline.source
+                source = side.surfaces(side.merge(pieces))
                 translation = self._replace_unknown(translation, source, alignment, constraints)
             if extras.alignments:
                 translation = replace(translation, alignment=to_pharaoh(alignment))
@@ -134,11 +135,11 @@ class AttentionReader:
     ) -> Translation:
         """Put the aligned source word in the place of every word with an unknown piece.
 
-        Where that would be a forbidden phrase, the unknown word stays.
+        Where that would be a forbidden phrase, or is a space, the unknown word stays.
         """
         words = [*translation.words]
         for i, j in alignment:
-            if UNKNOWN in translation.words[j]:
+            if UNKNOWN in translation.words[j] and source[i]:
                 replaced = [*words[:j], source[i], *words[j + 1 :]]
                 words = replaced if constraints.are_allowed(replaced) else words
         return replace(translation, words=words, text=self.pipeline.target.join(words))

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 from jtrans.decoding.lines.translation import Translation
 from jtrans.decoding.options import SamplingOptions, SearchOptions
@@ -18,6 +19,7 @@ from jtrans.text.vocabulary import EOS, SPECIALS, UNK
 UNKNOWN = SPECIALS[UNK]
 # of a forbidden phrase; the search looks for every one of them at every step
 MOST_SPELLINGS = 64
+BETWEEN_SPACES = ("moses", "moses-escaped", "whitespace")  # segmenters that split at every space
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class EncodedConstraints(SearchConstraints):
 
     # the words of the prefix, unknown ones included; none if it is given as tokens
     words: Sequence[str] = ()
-    # the words of the forbidden phrases, also of those that the model cannot write
+    # the forbidden phrases in all forms, each as words, also of those that the model cannot write
     forbidden_words: Sequence[Sequence[str]] = ()
 
     def are_allowed(self, words: Sequence[str]) -> bool:
@@ -49,9 +51,25 @@ NO_CONSTRAINTS = EncodedConstraints()
 
 @dataclass(frozen=True)
 class ConstraintEncoder:
-    """Segments constraints as translations are."""
+    """Segments constraints as translations are.
+
+    The words of a phrase depend on its place. At the beginning of a sentence a truecaser changes
+    the first one, and at the end Moses splits the full stop off an abbreviation.
+    """
 
     side: TextSide  # the target language of the pipeline
+
+    def _segment(self, text: str, before: str = "", after: str = "") -> list[str]:
+        """Return the words of a text that a word stands before or after; "" for neither."""
+        if self.side.segmenter not in BETWEEN_SPACES:
+            return self.side.segment(text)
+        words = self.side.segment(f"{before} {text} {after}")
+        return words[len(before) : len(words) - len(after)]  # both have one letter
+
+    def _forms(self, text: str) -> list[list[str]]:
+        """Return the words of a phrase in all places of a sentence, different ones only."""
+        forms = [self._segment(text, *around) for around in product(("x", ""), ("X", "x", ""))]
+        return [[*words] for words in dict.fromkeys(map(tuple, forms))]
 
     def encode(self, constraints: Constraints, line: int) -> EncodedConstraints:
         """Return constraints as ids.
@@ -63,15 +81,13 @@ class ConstraintEncoder:
         Raises:
             DecodingError: they contradict each other, or cannot be fulfilled.
         """
-        words = self.side.segment(constraints.prefix)
+        words = self._segment(constraints.prefix, after="X")
         prefix = self._prefix(words, constraints.prefix_tokens, line)
         required = self._phrases(constraints.required, "required", line)
         # a phrase that the model cannot write forbids nothing, <unk> itself every unknown word
         words = [] if constraints.prefix_tokens else words
         forbidden = {
-            text: [ids]
-            if text.strip() == UNKNOWN
-            else self._spellings(self.side.segment(text), ids)
+            text: [ids] if text.strip() == UNKNOWN else self._all_spellings(text)
             for text, ids in self._phrases(constraints.forbidden, "forbidden", line).items()
         }
         self._check_possible(required, forbidden, prefix, words, line)
@@ -82,10 +98,11 @@ class ConstraintEncoder:
                 ids is not whole and self._contains(whole, ids) for whole in required.values()
             )
         ]
-        forbidden_words = [self.side.segment(text) for text in forbidden]
+        forbidden_words = [words for text in forbidden for words in self._forms(text)]
         spellings = [ids for of_phrase in forbidden.values() for ids in of_phrase]
         for phrase in forbidden_words:
             spellings += self._after_unknown(words, phrase)
+        spellings = [[*ids] for ids in dict.fromkeys(map(tuple, spellings))]
         return EncodedConstraints(prefix, least, spellings, self.continued, words, forbidden_words)
 
     def _prefix(self, words: list[str], tokens: Sequence[str], line: int) -> list[int]:
@@ -123,7 +140,9 @@ class ConstraintEncoder:
         wholes = {f"required phrase {text!r}": ids for text, ids in required.items()}
         for whole, tokens in {**wholes, "prefix": prefix}.items():
             for text, spellings in forbidden.items():
-                is_written = whole == "prefix" and _has_words(prefix_words, self.side.segment(text))
+                is_written = whole == "prefix" and any(
+                    _has_words(prefix_words, words) for words in self._forms(text)
+                )
                 if is_written or any(self._contains(tokens, ids) for ids in spellings):
                     raise _refusal(
                         line,
@@ -144,7 +163,8 @@ class ConstraintEncoder:
         phrases: dict[tuple[tuple[int, ...], str], str] = {}
         for text in texts:
             is_unknown = text.strip() == UNKNOWN  # which most segmenters would divide
-            ids = (UNK,) if is_unknown else tuple(self.side.encode(text)[:-1])
+            words = self.side.split(self._segment(text, "x", "X"))
+            ids = (UNK,) if is_unknown else tuple(self.side.vocabulary.ids(words))
             if not ids:
                 raise _refusal(line, f"the {kind} phrase {text!r} has no words", "leave it out")
             # phrases with unknown pieces may differ in spite of the same ids
@@ -162,6 +182,13 @@ class ConstraintEncoder:
             if UNK in begin and [*prefix[-n:]] == [*phrase[:n]]:
                 ids = self.side.vocabulary.ids(self.side.split(phrase[n:]))
                 spellings += [[*begin, *rest] for rest in self._spellings(phrase[n:], ids)]
+        return spellings
+
+    def _all_spellings(self, text: str) -> list[list[int]]:
+        """Return a phrase in all its forms, each in all tokens that spell it."""
+        spellings = []
+        for words in self._forms(text):
+            spellings += self._spellings(words, self.side.vocabulary.ids(self.side.split(words)))
         return spellings
 
     def _spellings(self, words: Sequence[str], ids: list[int]) -> list[list[int]]:

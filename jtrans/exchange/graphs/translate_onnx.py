@@ -71,7 +71,7 @@ for number, data in enumerate(sys.stdin.buffer, start=1):
     log_probs, *values = start.run(None, {"source": np.array([source])})
     state = dict(zip(names, values, strict=True))
     output: list[str] = []
-    limit = max(1, min(int(round(factor * len(source) + plus, 6)), longest)) - 1  # without EOS
+    limit = max(2, min(int(round(factor * len(source) + plus, 6)), longest)) - 1  # without EOS
     while len(source) > 1 and len(output) < limit:
         log_probs[:, [PAD, SPARE, *([] if output else [EOS])]] = -np.inf
         token = log_probs.argmax(axis=1)

@@ -199,7 +199,7 @@ def test_the_example_joins_pieces_as_we_do(
     assert capsys.readouterr().out.splitlines() == expected
 
 
-@pytest.mark.parametrize("limit", ["S+1", "1.2*S+1", "3"])
+@pytest.mark.parametrize("limit", ["S+1", "1.2*S+1", "3", "0.2*S"])
 def test_the_example_keeps_the_length_limit_of_the_run(
     limit: str,
     make_run: MakeRun,
