@@ -153,7 +153,7 @@ def prepare(results: dict[str, Any]) -> str:
     cpu = sum(step["cpu_seconds"] for step in scale["measured"]["steps"])
     rows.append(
         [
-            f"{scale['pairs']:,} pairs, `jtrans prepare`",
+            f"{scale['pairs']:,} pairs, `jtrans bench prepare`",
             f"{scale['measured']['seconds']:.0f} s",
             f"{cpu:.0f} s",
             f"{scale['peak_proportional_mib']:,}",
@@ -164,7 +164,8 @@ def prepare(results: dict[str, Any]) -> str:
     )
     note = (
         f"`{results['compare']['command']}`, joint BPE of 10,000; {results['compare']['machine']}. "
-        f"Of the first row's time: {steps}."
+        f"Shares of the time of `jtrans bench prepare` on this text: {steps}. The "
+        f"{scale['pairs']:,} pairs are the same ones, repeated with changed letters."
     )
     return f"{table(['', 'time', 'CPU time', 'peak MiB'], rows)}\n\n{note}"
 

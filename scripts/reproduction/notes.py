@@ -37,7 +37,7 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
     if experiment.overrides:
         lines.append(f"Changed in every recipe: {'; '.join(experiment.overrides)}.")
     lines += _changes(experiment, summaries) + _averages(summaries) + _unfinished(summaries)
-    lines += _without_baseline(experiment, summaries)
+    lines += _epochs(summaries) + _without_baseline(experiment, summaries)
     if any(len(summary.results) > 1 for summary in summaries):
         lines.append("±: standard deviation between seeds.")
     lines.append(
@@ -126,6 +126,32 @@ def _unfinished(summaries: Sequence[RowSummary]) -> list[str]:
     return [
         "A limit of the recipe ended training before early stopping did, so the validation loss "
         f"may still have been falling: {', '.join(rows)}."
+    ]
+
+
+def _epochs(summaries: Sequence[RowSummary]) -> list[str]:
+    """Return a note on rows with more updates in an epoch than others, if they tell."""
+    updates_of = {
+        summary.row.name: sorted(
+            {
+                int(result.curve[0][0])
+                for result in summary.results
+                if result.config["training"]["validate_every"] == "epoch"
+            }
+        )
+        for summary in summaries
+    }
+    known = {row: updates for row, updates in updates_of.items() if updates}
+    if len({number for updates in known.values() for number in updates}) < 2:
+        return []
+    rows_of: dict[str, list[str]] = {}
+    for row, updates in known.items():
+        shown = " to ".join(f"{number:,}" for number in dict.fromkeys((updates[0], updates[-1])))
+        rows_of.setdefault(shown, []).append(row)
+    listed = "; ".join(f"{shown} of {', '.join(rows)}" for shown, rows in rows_of.items())
+    return [
+        "Which sentences are in an update depends on system, settings and seed and, for joint "
+        f"systems, on the kind of device. Updates of the first epoch: {listed}."
     ]
 
 

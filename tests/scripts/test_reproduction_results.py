@@ -289,6 +289,16 @@ def test_a_band_names_all_machines_of_its_seeds() -> None:
     assert line["test"]["machine"] == f"{place}; Another, cpu, 1 thread"
 
 
+def test_unequal_batches_are_told_by_the_updates_of_an_epoch() -> None:
+    experiment = find_experiment("demo", "grammar-de-en")
+    same = demo_summary(lambda v: v["curve"][0].__setitem__(0, 103))
+    other = demo_summary(lambda v: v["curve"][0].__setitem__(0, 101 + v["seed"]))
+    said = "Updates of the first epoch"
+    assert not any(said in line for line in notes(experiment, [same]))
+    (line,) = (line for line in notes(experiment, [other]) if said in line)
+    assert line.endswith(f"{said}: 102 to 104 of transformer-small.")
+
+
 def test_a_subset_of_a_users_files_is_told_to_be_of_files_too() -> None:
     experiment = find_experiment("demo", "grammar-de-en")
     summary = demo_summary(lambda v: v["data"].update(catalogue=None, is_subset=True))
