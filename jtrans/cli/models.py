@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from jtrans.cli import completion, console
 from jtrans.cli.options import JSON, argument
@@ -186,13 +186,21 @@ def _options(name: str) -> list[dict[str, Any]]:
 
 def _values(annotation: Any) -> str:
     origin = get_origin(annotation)
+    if origin is Annotated:
+        return _values(get_args(annotation)[0])
     if origin is Literal:
         return " | ".join(_shown(value) for value in get_args(annotation))
     if origin in (Union, UnionType):
         return " | ".join(map(_values, get_args(annotation)))
-    if origin is tuple:
+    if origin in (tuple, list):
         return "a list"
-    names = {bool: "true | false", int: "an integer", float: "a number", str: "a string"}
+    names = {
+        type(None): "none",
+        bool: "true | false",
+        int: "an integer",
+        float: "a number",
+        str: "a string",
+    }
     return names.get(annotation, str(annotation))
 
 

@@ -90,7 +90,8 @@ def _arguments(content: Mapping[str, Any]) -> dict[str, Any] | None:
     for part in (cfg.get("task"), cfg.get("model")):
         entries = vars(part) if isinstance(part, argparse.Namespace) else part
         if isinstance(entries, Mapping):
-            values |= dict(_flat(entries))
+            # the task may know a language, found in the data, that the model's part leaves open
+            values |= {k: v for k, v in _flat(entries) if v is not None or k not in values}
     return values
 
 

@@ -33,6 +33,7 @@ from jtrans.models.systems import AttentionSystemConfig, ReformerConfig, Transfo
 from jtrans.models.zoo import build_model, system_configs
 from jtrans.runs import WEIGHTS, Run
 from jtrans.text.bpe import read_codes
+from jtrans.text.language import language_of_file
 from jtrans.text.pipeline import TextPipeline
 from jtrans.text.vocabulary import Vocabulary
 
@@ -97,8 +98,8 @@ def import_checkpoint(
     arguments, tensors = PROGRAMS[program](content, str(checkpoint))
     vocabularies = read_dictionary(source_dict), read_dictionary(target_dict)
     pipeline = TextPipeline.whitespace(
-        arguments.text("source_lang", "source"),
-        arguments.text("target_lang", "target"),
+        arguments.text("source_lang", language_of_file(source_dict) or "source"),
+        arguments.text("target_lang", language_of_file(target_dict) or "target"),
         *vocabularies,
         codes=None if bpe_codes is None else read_codes(bpe_codes),
     )

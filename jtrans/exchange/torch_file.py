@@ -140,7 +140,9 @@ def _explain(path: Path, error: BaseException) -> CheckpointError:
                     hint="only if you trust the file: reduce it to what is needed, in the program "
                     'that wrote it: python -c "import torch; '
                     f"c = torch.load('{path.name}', weights_only=False); "
-                    "torch.save({k: c.get(k) for k in ('args', 'cfg', 'model')}, 'clean.pt')\"",
+                    "keep = 'args', 'cfg', 'model', 'optimizer_history'; "
+                    "torch.save({k: c.get(k) for k in keep}, 'clean.pt')\" "
+                    "(before torch 1.13 without weights_only)",
                     kind="checkpoint.foreign-object",
                 )
     return CheckpointError(

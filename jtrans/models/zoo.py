@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from jtrans.config import SystemConfig
 from jtrans.errors import CheckpointError, ConfigError, InternalError, name_hint
@@ -94,6 +94,16 @@ class InstalledSystem:
         if default != self.point.name:
             says = f"system = {default!r}" if isinstance(default, str) else "no name"
             raise self._refusal(f"its Config says {says}, not {self.point.name!r}")
+        lost = [
+            name
+            for name, field in config.model_fields.items()
+            if type(None) in get_args(field.annotation) and field.default is not None
+        ]
+        if lost:
+            raise self._refusal(
+                f"its Config has a default for {', '.join(lost)}, which may be None: "
+                "a run's file could not say None"
+            )
         missing = sorted(getattr(model, "__abstractmethods__", ()))
         if missing:
             raise self._refusal(f"{self.point.value} lacks {', '.join(missing)}")

@@ -105,6 +105,20 @@ def test_a_system_whose_sizes_have_no_default_is_shown_without_a_number(
     assert jtrans("models").code == 0
 
 
+@pytest.mark.parametrize("default", ["None", "4"])
+def test_settings_that_may_be_none_are_shown_so_and_have_that_default(
+    jtrans: Jtrans, bring_system: BringSystem, default: str
+) -> None:
+    width = "width: Count = 64"
+    setting = f"{width}\n    depth: Count | None = {default}"
+    bring_system(documented_system().replace(width, setting))
+    shown = jtrans("models", "mine")
+    if default == "None":
+        assert "an integer | none" in shown.out
+    else:
+        assert shown.code == 2 and "a default for depth, which may be None" in shown.err
+
+
 def test_the_measured_speed_of_a_system_is_listed(
     jtrans: Jtrans, monkeypatch: pytest.MonkeyPatch
 ) -> None:

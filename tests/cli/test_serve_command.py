@@ -157,7 +157,7 @@ def test_the_page_shows_translations_and_what_is_wrong(
     expected = translator.translate(["ein mann"])[0]
     assert expected
     page = html.unescape(browse(f"{url}#ein%20mann", tmp_path))
-    assert f'class="translation" lang="en">{expected}</p>' in page
+    assert f'class="translation" lang="en" dir="auto">{expected}</p>' in page
     assert "<span>ein</span> <span>mann</span>" in page and "1 line in" in page
     assert "de \u2192 en" in page
     assert "zero byte" in browse(f"{url}#ein%00mann", tmp_path)

@@ -72,6 +72,19 @@ def test_log_probabilities_are_those_of_fairseq(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize("parts", [["model"], ["model", "task"]])
+def test_languages_that_the_model_does_not_know_are_those_of_task_and_dictionaries(
+    parts: list[str], changed: Callable[..., Path], tmp_path: Path
+) -> None:
+    def forget(content: Content) -> None:
+        for part in parts:
+            entries = content["cfg"][part]
+            values = entries if isinstance(entries, dict) else vars(entries)
+            values |= {"source_lang": None, "target_lang": None}
+
+    assert import_run(changed(forget), tmp_path / "run").pipeline.languages == ("de", "en")
+
+
 def test_settings_of_a_file_are_read_as_those_of_a_command(
     changed: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -53,6 +53,7 @@ WIDTH, HEIGHT = 5.2, 3.0  # inches: one column and a half
 MANY_BINS = 6  # the labels of more bins are smaller
 MOST_LABELS = 18  # bins with a label: enough for all parts of speech
 NAME_WIDTH, ROOM = 130.0, 240.0  # points: width of a system's name, of the axis beside names
+BAR_WIDTH = 0.85  # inches: a system's mark and the number beside it
 MORE = 1.2  # inches, additional height for turned labels
 # from one system to the next, and of all systems together, as shares of a bin's width
 SHIFT, MOST_SHIFT = 0.08, 0.7
@@ -67,7 +68,8 @@ def draw(figure: Figure, stem: Path) -> list[Path]:
     names = [series.system for series in figure.series]
     with drawing_style(STYLE, fonts_for([*names, *figure.bins])[0]):
         height = HEIGHT * _growth(figure) + MORE * _are_wide(figure)
-        canvas = Canvas(figsize=(WIDTH, height), layout="constrained")
+        width = max(WIDTH, BAR_WIDTH * len(names)) if figure.kind == "bars" else WIDTH
+        canvas = Canvas(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(canvas)
         axes = canvas.add_subplot()
         marks = ticks(*extremes(figure))

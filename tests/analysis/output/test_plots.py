@@ -152,6 +152,16 @@ def test_files_are_written_for_every_item(tmp_path: Path) -> None:
     assert r"0--9 & 1,200 & 0.500 [0.400, 0.600] & 0.500 [0.100, 0.700] $\pm$0.100" in latex
 
 
+def test_numbers_beside_marks_have_room_before_the_next_system(tmp_path: Path) -> None:
+    widths = []
+    for count in (2, 12):
+        series = [Series(f"s{i}", [0.9], [0.8], [1.0], i) for i in range(count)]
+        svg, *_ = draw(replace(BARS, series=series), tmp_path / "a")
+        root = ElementTree.fromstring(svg.read_text("utf-8"))
+        widths.append(float(root.attrib["width"].removesuffix("pt")))
+    assert widths[0] == pytest.approx(5.2 * 72) and widths[1] >= 12 * 60
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kind", ["line", "bars"])
 def test_many_bins_and_long_names_in_any_script_are_drawn_without_a_warning(
