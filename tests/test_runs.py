@@ -163,9 +163,10 @@ def test_last_is_the_run_made_last(make_run: Any) -> None:
     assert find_run("@last").folder.samefile(first.folder)
 
 
-def test_last_is_no_trial_run_of_a_scaling(make_run: Any) -> None:
+@pytest.mark.parametrize("mark", ["trials.txt", "scale.json"])
+def test_last_is_no_trial_run_of_a_scaling(make_run: Any, mark: str) -> None:
     trial = make_run("scale/fast/wider-1")
-    (trial.folder.parent / "scale.json").write_text("{}")
+    (trial.folder.parent / mark).write_text("{}")
     assert find_run("@last").folder.samefile(trial.folder)  # there is no other
     own, scaled = make_run("base-1"), make_run("scale/fast/scaled-4x4x512-1")
     os.utime(own.folder / "run.json", (2, 2))

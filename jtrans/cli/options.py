@@ -23,6 +23,7 @@ from jtrans.processors import MOST_WORKERS, chosen_device
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from jtrans.config import Config
     from jtrans.decoding.options import DecodingChoices, TranslationExtras
 
 SEARCH, MACHINE = "Search", "Machine"
@@ -329,6 +330,20 @@ def check_folder_name(out: Path | None) -> None:
         raise usage_error(
             f"--out {out} is named like a file, but names a folder for all files",
             f"--out {shlex.quote(str(out.with_suffix('')))}",
+        )
+
+
+def refuse_last(config: Config, each: str, where: str) -> None:
+    """Refuse to begin each of several trainings with the last run, which is the one before it.
+
+    Raises:
+        ConfigError: naming the setting.
+    """
+    if any(weights.run == "@last" for weights in config.training.init_from):
+        raise usage_error(
+            f"training.init_from=@last would begin {each} with the weights of the one before",
+            "name the run in place of @last",
+            where=where,
         )
 
 

@@ -23,6 +23,7 @@ from jtrans.cli.options import (
     flag,
     option,
     read_seeds,
+    refuse_last,
 )
 from jtrans.cli.tables import print_table
 from jtrans.errors import how_many, usage_error
@@ -180,12 +181,7 @@ def _for_seeds(
     from jtrans.runs import Run
 
     numbers = read_seeds(seeds, settings)
-    if any(weights.run == "@last" for weights in config.training.init_from):
-        raise usage_error(
-            "training.init_from=@last would begin every seed with the weights of the one before",
-            "name the run in place of @last",
-            where="--seeds",
-        )
+    refuse_last(config, "every seed", "--seeds")
     if seed is not None:
         raise usage_error("--seed and --seeds exclude each other", "use one of them")
     if Run.exists(run):

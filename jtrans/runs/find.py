@@ -12,6 +12,7 @@ from jtrans.errors import CheckpointError, name_hint
 from jtrans.runs.run import RUNS, Run
 
 MOST_NAMED = 5  # runs in a hint
+TRIALS = "trials.txt"  # marks a folder whose runs scale a model
 _TRIAL = re.compile(r"(base|deeper|wider)-\d+")  # runs by which `jtrans scale` measures
 
 
@@ -80,5 +81,6 @@ def list_runs() -> list[Path]:
 
 
 def _is_trial(folder: Path) -> bool:
-    """Return whether a run only served to scale a model, and so is none that a user asks for."""
-    return bool(_TRIAL.fullmatch(folder.name)) and (folder.parent / "scale.json").exists()
+    """Return whether a run only serves to scale a model, and so is none that a user asks for."""
+    marks = (TRIALS, "scale.json")  # earlier versions wrote only the second, at the end
+    return bool(_TRIAL.fullmatch(folder.name)) and any((folder.parent / m).exists() for m in marks)

@@ -449,6 +449,7 @@ def test_runs_of_a_recipe_of_ones_own_go_where_all_others_go(
         ("demo/transformer", "--seeds", "1,1"),
         ("demo/transformer", "--seeds", "1,2", "--set", "training.seed=5"),
         ("demo/transformer", "--run", "--plan-only"),
+        ("demo/transformer", "--set", "training.init_from=@last"),
         ("demo/transformer", "--layers", 5),
         ("demo/transformer", "--data", "nowhere"),
         ("demo/transfomer",),

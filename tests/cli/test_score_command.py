@@ -295,6 +295,24 @@ def test_a_band_is_not_for_scores_of_another_kind(
     assert f"run: band not checked: {reason}\n" in result.err
 
 
+@pytest.mark.parametrize("options", [[], ["--cased"]])
+def test_a_band_is_of_the_case_in_which_its_run_writes(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus, options: list[str]
+) -> None:
+    config = {"expect": {"test": IMPOSSIBLE}}
+    cased = _run_of(corpus, make_run, config=config)
+    lower = Path(shutil.copytree(cased, Path(cased).parent / "lower"))
+    pipeline = json.loads((lower / "pipeline.json").read_text("utf-8"))
+    pipeline["target"]["lowercase"] = True
+    (lower / "pipeline.json").write_text(json.dumps(pipeline), "utf-8")
+    result = jtrans("score", cased, lower, "--metric", "chrf", *options)
+    names = ("lower", "lower-cased") if options else ("run", "cased")
+    assert "{}: band not checked: it is for {} text\n".format(*names) in result.err
+    how = "with" if options else "without"
+    assert f"everything is compared {how} case" in result.err
+    assert result.code == 4  # the other run's band is checked
+
+
 def test_a_band_may_be_of_an_average(
     jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
 ) -> None:

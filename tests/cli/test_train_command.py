@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import re
 import signal
@@ -24,6 +25,7 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.nn import device
 from jtrans.runs import Run
 from jtrans.training.optimisation.guard import GradientGuard
+from jtrans.training.validation import Validator
 
 MODEL = """
 [model]
@@ -492,6 +494,11 @@ def test_averaging_names_what_it_made(workplace: Path, jtrans: Jtrans) -> None:
     assert newest["valid-loss"] == pytest.approx(logged[-1]["valid_loss"], rel=1e-6)
     taken = jtrans("average", "runs/avg", "--choose", "valid-loss", "--name", "early")
     assert taken.code == 2 and "early exists" in taken.err
+    for metric in ("valid-loss", "valid-bleu"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Validator, "__call__", lambda *_: {"valid_loss": math.nan})
+            diverged = jtrans("average", "runs/avg", "--choose", metric, "--name", "never")
+        assert diverged.code == 2 and "has a finite loss" in diverged.err
     folder = workplace / "runs/avg/checkpoints/step-00000004"
     choose = ("average", "runs/avg", "--choose", "valid-loss")
     weights = (folder / "model.safetensors").read_bytes()

@@ -199,6 +199,10 @@ def open_corpus(run: Run, data: Path | None) -> PreparedCorpus:
     return corpus
 
 
+# settings of training that differ between devices, or change no weight
+BOOKKEEPING = ("micro_batch_joint", "micro_batch_overhead", "validate_samples")
+
+
 def seed_groups(members: Sequence[Member]) -> list[list[Member]]:
     """Group runs that differ only by seed, in the order of the first of each group.
 
@@ -220,7 +224,9 @@ def all_but_seed(run: Run, _followed: Collection[str] = ()) -> str:
     So may the runs that they began with.
     """
     values = run.config(system_configs()).model_dump(mode="json")
-    values["training"].pop("seed")
+    for name in ("seed", *BOOKKEEPING):
+        values["training"].pop(name, None)
+    values.pop("expect", None)
     key = [values, run.pipeline.fingerprint(), _training_text(run), _beginning(run, _followed)]
     return json.dumps(key, sort_keys=True)
 
@@ -295,12 +301,21 @@ def _warnings(members: Sequence[Member]) -> list[str]:
             "the runs segment words differently: wherever words count, the lines of all systems "
             f"are split by {words.target.segmenter}"
         )
+    return warnings + case_warnings(members, lowercase=words.lowercase)
+
+
+def case_warnings(members: Sequence[Member], *, lowercase: bool) -> list[str]:
+    """Return a warning if some runs write lower case and others do not.
+
+    Args:
+        members: the runs.
+        lowercase: whether they are compared without case.
+    """
     lower = [member.name for member in members if member.run.pipeline.target.lowercase]
-    if len(lower) not in (0, len(members)):
-        how = "without" if words.lowercase else "with"
-        other = "--cased" if words.lowercase else "--lowercase"
-        warnings.append(
-            f"{', '.join(lower)} write{'s' if len(lower) == 1 else ''} lower case, the other runs "
-            f"do not: everything is compared {how} case ({other} changes this)"
-        )
-    return warnings
+    if len(lower) in (0, len(members)):
+        return []
+    how, other = ("without", "--cased") if lowercase else ("with", "--lowercase")
+    return [
+        f"{', '.join(lower)} write{'s' if len(lower) == 1 else ''} lower case, the other runs "
+        f"do not: everything is compared {how} case ({other} changes this)"
+    ]

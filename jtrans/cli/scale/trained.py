@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from jtrans.cli import console
-from jtrans.cli.options import read_seeds
+from jtrans.cli.options import read_seeds, refuse_last
 from jtrans.cli.scale.show import print_scaling
 from jtrans.cli.tables import print_table
 from jtrans.errors import ConfigError
+from jtrans.files import write_text
 
 if TYPE_CHECKING:
     from jtrans.config import Config
@@ -39,6 +40,7 @@ def make_plan(
     from jtrans.scaling.experiment import ScalingPlan
 
     config = load_config(recipe, system_configs(), overrides=settings or ())
+    refuse_last(config, "every training", "--set")
     chosen = (config.training.seed,) if seeds is None else tuple(read_seeds(seeds, settings or ()))
     own = Path(recipe)
     run = run_of_config(recipe)
@@ -91,6 +93,7 @@ def scale_recipe(
     plan: ScalingPlan, device: str | None, *, with_scaled: bool, as_json: bool
 ) -> None:
     """Train, solve, and write recipe and report."""
+    from jtrans.runs.find import TRIALS
     from jtrans.scaling.experiment import (
         BASE,
         MEASURED,
@@ -102,6 +105,8 @@ def scale_recipe(
     )
     from jtrans.scaling.report import write_recipe, write_report
 
+    plan.out.mkdir(parents=True, exist_ok=True)
+    write_text(plan.out / TRIALS, "base-N, deeper-N and wider-N are runs of jtrans scale\n")
     runs = [_train(plan, name, plan.configs[name], device) for name in MEASURED]
     depth, width = find_gradients(plan, runs)
     console.say("Gradients", f"{depth} of depth, {width} of width, nats")

@@ -48,7 +48,12 @@ def report_on_runs(
     Raises:
         JtransError: no corpus, no such split, different texts or references, no checkpoint.
     """
-    from jtrans.analysis.study.load import open_members, open_searches, open_windows
+    from jtrans.analysis.study.load import (
+        case_warnings,
+        open_members,
+        open_searches,
+        open_windows,
+    )
     from jtrans.analysis.study.scores import score_runs, score_searches, score_windows
     from jtrans.runs import WINDOW
 
@@ -63,7 +68,8 @@ def report_on_runs(
         members = open_all(runs, split, decoding, data, _Bar())
         evaluation = score_all(members, metrics, lowercase, tokenizer)
     details = [_details(member) for member in members]
-    warnings = _add_tag_scores(members, details)
+    used = members[0].words.lowercase if lowercase is None else lowercase
+    warnings = [*case_warnings(members, lowercase=used), *_add_tag_scores(members, details)]
     language = members[0].run.pipeline.target.language
     target = TargetLanguage(language, "the runs' corpus", chosen=tokenizer)
     if searches:  # what is expected is of one search
@@ -201,6 +207,7 @@ def _other_settings(
         reasons.append(f"it is for the checkpoint {checkpoint}, not {used_checkpoint}")
     if config.data.corpus not in (None, member.corpus.name):  # by --data
         reasons.append(f"it is for {config.data.corpus}, not {member.corpus.name}")
-    if lowercase not in (None, member.words.lowercase):
-        reasons.append(f"it is for {'cased' if lowercase else 'lower-cased'} text")
+    own = member.run.pipeline.target.lowercase
+    if own != (member.words.lowercase if lowercase is None else lowercase):
+        reasons.append(f"it is for {'lower-cased' if own else 'cased'} text")
     return reasons

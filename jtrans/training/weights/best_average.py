@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import safetensors.torch
 
 from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import CheckpointError
 from jtrans.files import disk_errors
 from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.nn.device import prepare_device, resolve_device, resolve_precision
@@ -73,13 +75,20 @@ def validate_averages(
                 with disk_errors(Path(tempfile.gettempdir())):
                     safetensors.torch.save_file(means, path, metadata=metadata)
             load_weights(model, path)
-            value = validator(model)[METRICS[metric]]
+            # without a finite loss nothing is translated
+            value = validator(model).get(METRICS[metric], math.nan)
             candidates.append(Candidate(chosen, value))
             progress.advance("Validating", count, len(checkpoints))
+    finite = [each for each in candidates if math.isfinite(each.value)]
+    if not finite:
+        raise CheckpointError(
+            "no average of these checkpoints has a finite loss",
+            where=str(run.folder),
+            hint="name others: --steps N,N,...",
+            kind="checkpoint.not-finite",
+        )
     # of equal ones that of the fewest checkpoints
-    return sorted(
-        candidates, key=lambda each: each.value if metric == "valid-loss" else -each.value
-    )
+    return sorted(finite, key=lambda each: each.value if metric == "valid-loss" else -each.value)
 
 
 def _measuring(config: Config, metric: str) -> Config:

@@ -122,6 +122,18 @@ def test_groups_of_seeds_are_named_after_what_their_members_share(
     ]
 
 
+def test_what_changes_no_weight_divides_no_group_of_seeds(
+    corpus: PreparedCorpus, run_on: RunOn
+) -> None:
+    band = {"metric": "bleu", "low": 1.0, "high": 2.0}
+    first = run_on(corpus, "exp1", config={"training": {"seed": 1, "micro_batch_overhead": 200}})
+    other = {"seed": 2, "micro_batch_overhead": 20_000, "validate_samples": 0}
+    second = run_on(corpus, "exp2", config={"training": other, "expect": {"test": band}})
+    assert [subject.name for subject in _study(first, second).subjects] == [
+        "exp1+exp2 (seeds 1, 2)"
+    ]
+
+
 def test_a_seed_that_a_group_has_already_begins_another(
     corpus: PreparedCorpus, run_on: RunOn
 ) -> None:
