@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -171,7 +172,7 @@ def _unpack_once(entry: Entry, archive: Path, sha256: str, progress: Progress) -
     patterns = sorted({pattern for part in _parts(entry) for pattern in _patterns(part)})
     digest = text_digest("\n".join([sha256, *patterns]))[:12]
     # named after the archive inside: patterns may begin with its name (a catalogue number)
-    stem = archive.name.split(".tar")[0].removesuffix(".tgz").removesuffix(".zip")
+    stem = re.sub(r"\.(tgz|txz|zip|tar(\.\w+)?)$", "", archive.name, flags=re.IGNORECASE)
     folder = cache_folder() / "unpacked" / digest / stem
 
     def is_needed(name: str) -> bool:

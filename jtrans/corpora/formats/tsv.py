@@ -40,10 +40,11 @@ def read_tsv(
     """
     lines = LineFile(path, skips_bad=skips_bad)
     skipped = Counter(lines.bad.values())
-    heading = [cell.strip() for cell in lines[0].split("\t")] if len(lines) else []
-    begin = 0
+    good = (number for number in range(len(lines)) if number not in lines.bad)
+    begin = next((number for number in good if lines[number].strip()), len(lines))
+    heading = [cell.strip() for cell in lines[begin].split("\t")] if begin < len(lines) else []
     if columns is None and (columns := _named_columns(heading, languages)):
-        begin = 1
+        begin += 1
     columns = columns or (0, 1)
     source, target = [], []
     for number in range(begin, len(lines)):

@@ -198,11 +198,17 @@ def test_licensed_releases_are_read_with_all_references(tmp_path: Path) -> None:
     assert [lines[0] for lines in splits["mt08"].references] == [f"one {i}" for i in range(4)]
 
 
-def test_a_release_may_be_an_archive_named_by_its_number(tmp_path: Path, tar: Any) -> None:
+@pytest.mark.parametrize("ending", ["tgz", "TGZ", "Tar.Gz"])
+def test_a_release_may_be_an_archive_named_by_its_number(
+    tmp_path: Path, tar: Any, ending: str
+) -> None:
     files = nist_files()
     inside = {name: files.pop(name) for name in list(files) if name.startswith(LDC[2])}
     folder = put(tmp_path / "in", files)
-    tar(folder / f"{LDC[2]}.tgz", {name.split("/", 1)[1]: data for name, data in inside.items()})
+    tar(
+        folder / f"{LDC[2]}.{ending}",
+        {name.split("/", 1)[1]: data for name, data in inside.items()},
+    )
     assert len(deliver(find_entry("nist-zh-en"), folder).corpus.splits["train"]) == 16
 
 

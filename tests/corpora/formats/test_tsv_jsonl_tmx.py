@@ -74,6 +74,8 @@ def test_a_tsv_line_without_a_partner_is_named(tmp_path: Path) -> None:
 def test_blank_tsv_lines_are_ignored_and_counted_as_lines(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "Ja.\tYes.\n\nNein.\tNo.\n  \n\t\n")
     assert pairs(read_tsv(path, PAIR)) == [("Ja.", "Yes."), ("Nein.", "No."), ("", "")]
+    headed = write(tmp_path / "b.tsv", "\n \nen\tde\nYes.\tJa.\n")
+    assert pairs(read_tsv(headed, PAIR)) == [("Ja.", "Yes.")]
     with pytest.raises(CorpusError, match="1 column in line 4"):
         read_tsv(write(tmp_path / "a.tsv", "Ja.\tYes.\n\n\nNein.\n"), PAIR)
 
