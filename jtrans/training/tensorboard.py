@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jtrans.errors import ConfigError
+from jtrans.files import disk_errors
 
 # event of the log: the names of its numbers, and theirs in TensorBoard
 CURVES: dict[str, dict[str, str]] = {
@@ -51,10 +52,20 @@ class TensorBoard:
         check_installed()
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(str(folder), purge_step=update + 1)
+        self._folder = folder
+        with disk_errors(folder):
+            self._writer = SummaryWriter(str(folder), purge_step=update + 1)
 
     def add(self, event: str, update: int, values: Mapping[str, Any]) -> None:
-        """Write the numbers of an event of the log."""
+        """Write the numbers of an event of the log.
+
+        Raises:
+            JtransError: the disk is full, or cannot be written to.
+        """
+        with disk_errors(self._folder):
+            self._add(event, update, values)
+
+    def _add(self, event: str, update: int, values: Mapping[str, Any]) -> None:
         scalars = {
             tag: values[name]
             for name, tag in CURVES.get(event, {}).items()

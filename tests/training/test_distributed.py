@@ -290,6 +290,30 @@ def test_the_death_of_a_rank_is_named_and_costs_no_whole_update(
     assert have_the_same_bytes(tmp_path / "run", tmp_path / "whole")
 
 
+def test_a_rank_that_dies_leaves_the_others_the_time_to_save(
+    make_config: Any, corpus: PreparedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "PULSE_SECONDS", 0.1)
+    monkeypatch.setattr(watchdog, "LEAVING_SECONDS", 0.3)
+    save = Run.new_checkpoint
+
+    def save_slowly(run: Run, *options: Any, **named: Any) -> Any:
+        time.sleep(3.0)
+        return save(run, *options, **named)
+
+    monkeypatch.setattr(Run, "new_checkpoint", save_slowly)
+    fail_in(2, lambda: os.kill(os.getpid(), signal.SIGKILL), monkeypatch)
+
+    def one_rank(_: int) -> int:
+        return train(make_config(max_updates=6), data=corpus.folder, run=tmp_path / "run").update
+
+    ranks, _ = start_ranks(3, one_rank)  # the third has nothing to save, and tells the first
+    for process in ranks:
+        process.join()
+    names = [checkpoint.name for checkpoint in Run(tmp_path / "run").checkpoints()]
+    assert names == ["step-00000002"]
+
+
 @pytest.mark.thorough
 def test_a_stuck_rank_says_where_it_is_and_ends_all(
     make_config: Any,

@@ -1,3 +1,4 @@
+import errno
 from importlib import util
 from pathlib import Path
 from typing import Any
@@ -5,7 +6,7 @@ from typing import Any
 import pytest
 
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.errors import ConfigError
+from jtrans.errors import ConfigError, WorkError
 from jtrans.runs import Run
 from jtrans.training import tensorboard, trainer
 from jtrans.training.session import train
@@ -52,3 +53,15 @@ def test_without_the_package_nothing_is_started(
     with pytest.raises(ConfigError, match="not installed"):
         train(make_config(), data=corpus.folder, run=tmp_path / "run", tensorboard=True)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    class Full:
+        def add_scalar(self, *_: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")  # without a name of a file
+
+    board = tensorboard.TensorBoard.__new__(tensorboard.TensorBoard)
+    full: Any = Full()
+    board._folder, board._writer = tmp_path / "curves", full
+    with pytest.raises(WorkError, match=r"the disk is full: .*curves"):
+        board.add("train", 1, {"loss": 2.0})

@@ -314,7 +314,7 @@ class Group(Ranks):
         self.doing("computing")
 
     def _lost(self, error: RuntimeError) -> LostRankError:
-        self._is_lost = True
+        self._is_lost = self.watchdog.is_leaving = True
         return LostRankError(
             self.watchdog.explain() or f"the connection to another rank is lost: {error}",
             hint=CONTINUES if launcher_process() is None else None,  # ours may restart it

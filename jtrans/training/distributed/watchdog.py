@@ -80,6 +80,7 @@ class Watchdog:
         self._beats = 0
         self._seen: dict[int, tuple[dict[str, Any], float]] = {}  # by rank: its sign, and when new
         self.is_stopping = False
+        self.is_leaving = False  # this rank knows that another is gone: it saves, and ends itself
 
     def start(self) -> None:
         """Start the thread."""
@@ -179,6 +180,8 @@ class Watchdog:
         self._end(f"rank {self.rank} is stuck for {seconds:.0f} s ({self._doing})\n{stack}")
 
     def _judge_others(self, now: float) -> None:
+        if self.is_leaving:
+            return
         for rank in range(self.count):
             with self._lock:
                 sign = self._sign(rank) if rank != self.rank else None
@@ -194,7 +197,9 @@ class Watchdog:
                 fault = f"gives no sign of life for {silence:.0f} s ({_where(sign)})"
                 self._end(f"{_name(rank, sign)} {fault}")
         failure = self._failure()
-        if failure is not None and not self._is_ending.wait(LEAVING_SECONDS):
+        if failure is None or self._is_ending.wait(LEAVING_SECONDS):
+            return
+        if not self.is_leaving:
             # this rank was not waiting for that one, and would not notice for a long time
             if failure.host != self.host:  # it has said so on another machine
                 _log.error(
