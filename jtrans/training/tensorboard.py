@@ -46,6 +46,7 @@ class TensorBoard:
 
     Raises:
         ConfigError: the package tensorboard is not installed.
+        JtransError: the disk is full, or cannot be written to.
     """
 
     def __init__(self, folder: Path, update: int) -> None:

@@ -75,7 +75,7 @@ def report_on_runs(
     if searches:  # what is expected is of one search
         warnings += _fitted(split)
         return ScoreReport(evaluation, target, details, other_warnings=warnings)
-    bands, unchecked = _bands(members, evaluation, lowercase, tokenizer, is_window=is_window)
+    bands, unchecked = _bands(members, evaluation, used, tokenizer, is_window=is_window)
     return ScoreReport(evaluation, target, details, bands, unchecked, warnings)
 
 
@@ -126,7 +126,7 @@ def _add_tag_scores(members: Sequence[Member], details: Sequence[dict[str, Any]]
 def _bands(
     members: Sequence[Member],
     evaluation: Evaluation,
-    lowercase: bool | None,
+    lowercase: bool,
     tokenizer: str | None,
     *,
     is_window: bool,
@@ -189,7 +189,7 @@ def _other_settings(
     member: Member,
     config: Config,
     checkpoint: str,
-    lowercase: bool | None,
+    lowercase: bool,
     *,
     is_window: bool,
 ) -> list[str]:
@@ -208,6 +208,6 @@ def _other_settings(
     if config.data.corpus not in (None, member.corpus.name):  # by --data
         reasons.append(f"it is for {config.data.corpus}, not {member.corpus.name}")
     own = member.run.pipeline.target.lowercase
-    if own != (member.words.lowercase if lowercase is None else lowercase):
+    if own != lowercase:
         reasons.append(f"it is for {'lower-cased' if own else 'cased'} text")
     return reasons
