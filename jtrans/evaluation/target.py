@@ -13,6 +13,7 @@ from jtrans.text.language import base_language, language_of_file, language_scrip
 # scripts with a tokenizer of their own -> language; Han alone may be Chinese or Japanese
 _BY_SCRIPT = {"Thai": "th", "Lao": "lo", "Khmer": "km", "Myanmar": "my", "Hangul": "ko"}
 _AMBIGUOUS = {"Han": "zh", "Japanese": "ja"}
+_USUAL = {**_BY_SCRIPT, **_AMBIGUOUS}
 _HAN = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 UNTOLD = "no name tells it"
 _SAMPLE = 1000  # lines whose script is examined
@@ -43,7 +44,11 @@ class TargetLanguage:
 
 
 def find_target(
-    language: str | None, names: Sequence[str], texts: Sequence[Sequence[str]]
+    language: str | None,
+    names: Sequence[str],
+    texts: Sequence[Sequence[str]],
+    *,
+    tokenizer: str | None = None,
 ) -> TargetLanguage:
     """Return the target language of files of references and hypotheses.
 
@@ -51,6 +56,7 @@ def find_target(
         language: chosen by the user, if at all; differing scripts then only cause a warning.
         names: the names of the files, references first.
         texts: the lines of each file.
+        tokenizer: chosen by the user, if at all; names and scripts cannot contradict it.
 
     Raises:
         CorpusError: names and scripts contradict each other and the tokenizer depends on it, or
@@ -63,12 +69,14 @@ def find_target(
         target = TargetLanguage(language, "--languages")
     elif named:
         target = TargetLanguage(next(iter(named.values())), f"name of {next(iter(named))}")
-    elif script in _AMBIGUOUS:
+    elif script in _AMBIGUOUS and tokenizer is None:
         raise _refusal(f"{names[0]} is in {script} characters, and no name tells its language")
-    elif script in _BY_SCRIPT:
-        target = TargetLanguage(_BY_SCRIPT[script], f"{script} characters")
+    elif script in _USUAL:
+        target = TargetLanguage(_USUAL[script], f"{script} characters")
     else:
         target = TargetLanguage("en", UNTOLD)
+    if tokenizer is not None:
+        return replace(target, chosen=tokenizer)
     problem = _contradiction(target, {} if language else named, scripts)
     if problem and language is None:
         raise _refusal(problem)
@@ -92,7 +100,7 @@ def _contradiction(
             return f"{name} is named {language}, but {choice}"
     expected = language_script(target.language)
     for name, script in scripts.items():
-        usual = {**_BY_SCRIPT, **_AMBIGUOUS}.get(script or "", "en")
+        usual = _USUAL.get(script or "", "en")
         is_usual = script in (None, expected) or (script, expected) == ("Han", "Japanese")
         if not is_usual and tokenizer_name(usual) != target.tokenizer:
             return f"{name} is in {script} characters, but {choice}"

@@ -47,6 +47,8 @@ def test_names_and_scripts_that_contradict_each_other_are_refused(
         find_target(None, names, texts)
     assert caught.value.hint is not None
     assert "--languages" in caught.value.hint
+    target = find_target(None, names, texts, tokenizer="flores200")  # depends on no language
+    assert (target.tokenizer, target.warning) == ("flores200", None)
     target = find_target("zh", names, texts)
     assert (target.tokenizer, target.taken_from) == ("zh", "--languages")
     assert (target.warning is None) == (texts == [CHINESE, CHINESE])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,8 +37,9 @@ def score_files(options: ScoreOptions) -> ScoreReport:
     texts = read_aligned([*ref, *source, *hyp], source=len(ref) if source else None)
     references, hypotheses = texts[: len(ref)], texts[-len(hyp) :]
     language = None if options.languages is None else split_languages(options.languages)[1]
-    target = find_target(language, [*ref, *hyp], [*references, *hypotheses])
-    target = replace(target, chosen=options.tokenize)
+    target = find_target(
+        language, [*ref, *hyp], [*references, *hypotheses], tokenizer=options.tokenize
+    )
     if not options.as_is:
         doubts += [check_plain_text(*text) for text in zip(ref, references, strict=True)]
     doubts.append(empty_references_warning(references))

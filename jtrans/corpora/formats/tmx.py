@@ -118,7 +118,8 @@ class _Units:
         if name == "tu":
             self._finish_unit()
         elif name == "seg" and self._segment is not None:
-            self._unit.setdefault(self._language, one_line(self._segment.words))
+            words = one_line(self._segment.words)
+            self._unit[self._language] = self._unit.get(self._language) or words
             self._segment = None
         elif self._segment is not None:
             self._segment.end(name)
@@ -135,6 +136,10 @@ class _Units:
             self.notes["unit without both languages"] += 1
 
     def _tags_of(self, language: str) -> list[str]:
-        """Return the tags of the unit's texts in a language, the language's own first."""
+        """Return the tags of the unit's texts in a language, the language's own first.
+
+        Texts without words come last.
+        """
         near = [tag for tag in self._unit if tag and fits_language(language, tag)]
-        return sorted(near, key=lambda tag: plain_tag(tag) != plain_tag(language))
+        own = plain_tag(language)
+        return sorted(near, key=lambda tag: (not self._unit[tag], plain_tag(tag) != own))

@@ -178,6 +178,15 @@ def test_two_varieties_of_a_language_are_two_texts_of_a_unit(
     assert pairs(read_tmx(path, languages)) == [(tags[sides[0]], tags[sides[1]])]
 
 
+@pytest.mark.parametrize("tags", [("en", "en-GB"), ("en-US", "en-GB"), ("en", "en")])
+def test_an_empty_segment_gives_way_to_another_of_its_language(
+    tmp_path: Path, tags: tuple[str, str]
+) -> None:
+    texts = f"<tuv xml:lang='{tags[0]}'><seg/></tuv><tuv xml:lang='{tags[1]}'><seg>Yes.</seg></tuv>"
+    text = f"<tmx><tu><tuv xml:lang='de'><seg>Ja.</seg></tuv>{texts}</tu></tmx>"
+    assert pairs(read_tmx(write(tmp_path / "a.tmx", text), PAIR)) == [("Ja.", "Yes.")]
+
+
 def test_a_unit_with_one_variety_is_no_pair_of_two(tmp_path: Path) -> None:
     text = "<tmx><tu><tuv xml:lang='pt'><seg>Sim.</seg></tuv></tu></tmx>"
     with pytest.raises(CorpusError, match=r"(?m)holds no pair of pt-BR and pt; its languages: pt$"):
