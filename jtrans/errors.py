@@ -102,7 +102,9 @@ class InternalError(JtransError):
     default_exit_code = EXIT_FAILED
 
     def __init__(self, message: str) -> None:
-        super().__init__(message, hint="this is a bug: please report it with `jtrans info`")
+        super().__init__(
+            message, hint="this is a bug: please report it, with the output of `jtrans info`"
+        )
 
 
 @contextlib.contextmanager

@@ -109,7 +109,7 @@ def check_names_are_free(owner_file: Path) -> None:
             continue
         if content and not re.match(rb"\A(" + start + rb")\s*$", content, re.MULTILINE):
             raise JtransError(
-                f"{path} is in the way: a lock of that name is needed, and this file is none",
+                f"{path} is in the way: a lock of that name is needed, and this file is not a lock",
                 hint="move it away, or choose another output",
                 kind="disk.busy",
             )

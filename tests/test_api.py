@@ -356,7 +356,7 @@ def test_what_cannot_be_used_is_refused(model: jtrans.LoadedRun, corpus: Prepare
         model.score(["hund"], ["dog", "cat"])
     with pytest.raises(ConfigError, match="needs a run folder"):
         jtrans.train({"model": {"system": "transformer"}}, data=corpus.folder)
-    with pytest.raises(ConfigError, match="set is no mapping"):
+    with pytest.raises(ConfigError, match="set must be a mapping"):
         jtrans.train("demo/transformer", set="model.width=3")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="keep_optimiser needs initial"):
         jtrans.train("demo/transformer", data=corpus.folder, keep_optimiser=True)

@@ -62,7 +62,10 @@ def test_other_errors_pass_as_they_are(error: Exception) -> None:
 def test_the_file_in_the_way_of_a_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     place = tmp_path / "file" / "run" / "log"
-    with pytest.raises(JtransError, match=f"{tmp_path / 'file'} is no folder"), disk_errors(place):
+    with (
+        pytest.raises(JtransError, match=f"{tmp_path / 'file'} is not a folder"),
+        disk_errors(place),
+    ):
         place.mkdir(parents=True)
 
 

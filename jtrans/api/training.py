@@ -85,7 +85,7 @@ def train(
     if not isinstance(events, TrainingEvents | None):
         raise type_error("events", events, "an object of a subclass of TrainingEvents")
     if set is not None and not (isinstance(set, Mapping) and all(map(_is_string, set))):
-        raise usage_error("set is no mapping of settings", 'set={"model.width": 256}')
+        raise usage_error("set must be a mapping of settings", 'set={"model.width": 256}')
     if keep_optimiser and initial is None:
         raise usage_error("keep_optimiser needs initial, the run to start from", "initial='runs/a'")
     config = load_recipe(recipe, set)

@@ -29,10 +29,10 @@ class Metric(enum.StrEnum):
 
 def average(
     run: str = argument("RUN", "A folder, a name, or @last."),
-    last: int | None = option("Number of newest checkpoints.", shown="5, with --choose all"),
+    last: int | None = option("Number of newest checkpoints.", shown="5; with --choose: all"),
     steps: str | None = option("Checkpoints at these updates instead.", "N,N,..."),
     choose: Metric | None = option(
-        "The number of newest checkpoints, up to --last, that is best on the valid split."
+        "Choose how many of the newest checkpoints, at most --last, by the score on valid."
     ),
     name: str = option("Name of the new checkpoint.", default="average"),
     data: Path | None = option(

@@ -33,7 +33,7 @@ SEARCH_PRECISIONS = (*PRECISIONS, "int8")
 COMPLETIONS: dict[str | None, Callable[..., list[str]]] = {
     "RUN": completion.runs,
     "RECIPE|CONFIG.toml": completion.recipes,
-    "best|last|STEP|NAME": completion.checkpoints,
+    "best|last|UPDATE|NAME": completion.checkpoints,
     "KEY=VALUE": completion.settings,
 }
 # files that are written into the folder of --out
@@ -97,7 +97,7 @@ def device_option(panel: str | None = None) -> Any:
 
 
 _CHECKPOINT_HELP = "Checkpoint to use; NAME: of jtrans average."
-CHECKPOINT = option(_CHECKPOINT_HELP, "best|last|STEP|NAME", panel=SEARCH, default="best")
+CHECKPOINT = option(_CHECKPOINT_HELP, "best|last|UPDATE|NAME", panel=SEARCH, default="best")
 BEAM = option("Beam size.", None, "the run's, 5", SEARCH)
 BATCH_TOKENS = option("Source tokens in a batch.", None, "1024 or more", MACHINE, min=1)
 PRECISION = option("Of the computation.", "|".join(PRECISIONS), panel=MACHINE, default="auto")
@@ -109,7 +109,9 @@ SEARCH_PRECISION = option(
 )
 JSON = flag("--json", "Print one JSON object on stdout.")
 SETTINGS = option(
-    "Change a setting (none: no such limit); may repeat.", "KEY=VALUE", names=["--set"]
+    "Change a setting; KEY=none unsets it, such as a limit; may repeat.",
+    "KEY=VALUE",
+    names=["--set"],
 )
 DEVICE = device_option(MACHINE)
 VALID = option("Validation files.", "PREFIX")
@@ -259,13 +261,13 @@ class DecodingOptions:
     checkpoint: str = CHECKPOINT
     beam: int | None = BEAM
     length_penalty: float | None = option(
-        "Exponent a of the length.", shown="the run's, 1.0", panel=SEARCH
+        "Exponent a of the length penalty.", shown="the run's, 1.0", panel=SEARCH
     )
     length_penalty_form: str | None = option(
         "logP / |Y|^a or logP / ((5 + |Y|) / 6)^a.", "power|gnmt", "the run's, power", SEARCH
     )
     max_length: str | None = option(
-        "Most target tokens; S: source tokens; both count </s>.",
+        "Maximum number of target tokens; S: source tokens; both count </s>.",
         "N, S+N or N*S+M",
         "the run's, S+50",
         SEARCH,

@@ -48,7 +48,9 @@ class TextOptions:
     )
     source_segment: str | None = option("The same for the source only.", panel=TEXT)
     target_segment: str | None = option("The same for the target only.", panel=TEXT)
-    lowercase: bool | None = flag("--lowercase/--cased", "Case.", TEXT, "cased")
+    lowercase: bool | None = flag(
+        "--lowercase/--cased", "Lower-case the text, or keep its case.", TEXT, "cased"
+    )
     truecase: bool | None = option(
         "Write the first word of a sentence as it is written within sentences; output restores it.",
         panel=TEXT,
@@ -119,7 +121,7 @@ class TextOptions:
     )
     labels: list[str] | None = option(
         "Parts of speech and entities of source words, for systems that tag: spacy:MODEL or "
-        "conllu:FILE; may repeat, a sentence has the labels of the first that knows it.",
+        "conllu:FILE; may repeat, a sentence takes its labels from the first that contains it.",
         "SOURCE",
         "the corpus's own, if it has some",
         TEXT,

@@ -49,7 +49,9 @@ class TrainTable(TrainingEvents):
 
     def measuring(self) -> None:
         """Say why training has not begun yet."""
-        console.talk("measuring micro-batches, once for this model and machine: some seconds")
+        console.talk(
+            "measuring micro-batches, once for this model and machine: takes a few seconds"
+        )
 
     def compiling(self) -> None:
         """Say why the first update takes so long."""
@@ -108,7 +110,7 @@ class TrainTable(TrainingEvents):
         """Report that training diverged and continues from an earlier state."""
         self._line(
             f"{event.fault}. Back to update {event.update:,}; learning rate "
-            f"{event.learning_rate:g} (return {event.returns} of at most {MOST_RETURNS})",
+            f"{event.learning_rate:g} (rollback {event.returns} of at most {MOST_RETURNS})",
             "red",
         )
 

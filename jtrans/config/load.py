@@ -69,8 +69,8 @@ def find_config(name: str) -> Path:
         )
     if path.is_file():
         raise ConfigError(
-            f"{name} is no recipe, and not a configuration file by its name",
-            hint="rename it: such files end in .toml",
+            f"{name} is not the name of a recipe, and configuration files end in .toml",
+            hint="rename the file",
             kind="config.unknown-recipe",
         )
     group, _, system = name.partition("/")

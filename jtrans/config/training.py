@@ -265,7 +265,7 @@ class TrainingConfig(ConfigSection):
         window, most = self.keep.window, self.most_validations
         if window == 1:
             raise SettingError(
-                "keep.window 1 is no window: it needs at least 2 validations",
+                "keep.window 1 is too small: a window needs at least 2 validations",
                 "--set training.keep.window=21, or 0 for none",
             )
         if window and not self.validate_sentences:

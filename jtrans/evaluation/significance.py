@@ -75,7 +75,9 @@ class PairedResult(SeedTest):
         runs = f"{self.system_runs} + {self.baseline_runs}"
         text = text.replace("seeds", f"{self.system_runs if self.is_same_runs else runs} seeds")
         return text + (
-            ", a single run taking the deviation of other runs" if self.is_borrowed else ""
+            "; a single run takes its deviation between seeds from the other systems"
+            if self.is_borrowed
+            else ""
         )
 
     @property

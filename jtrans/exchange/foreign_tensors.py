@@ -45,7 +45,7 @@ def plain_tensors(
     for name, tensor in model.items():
         if isinstance(name, str) and name.partition(".")[2] in ignored:
             continue
-        problem = _problem(tensor) if isinstance(name, str) else "is no name of a tensor"
+        problem = _problem(tensor) if isinstance(name, str) else "is not the name of a tensor"
         if problem:
             raise CheckpointError(f"{shown(name)} {problem}", where=where, kind="checkpoint.format")
         tensors[name] = tensor
@@ -65,11 +65,11 @@ def plain_tensors(
 
 def _problem(tensor: object) -> str | None:
     if not isinstance(tensor, Tensor):
-        return "is no tensor"
+        return "is not a tensor"
     if type(tensor) not in (Tensor, torch.nn.Parameter) or tensor.is_nested:
         return f"is a tensor of an unknown kind ({type(tensor).__name__})"
     if tensor.layout != torch.strided:
-        return f"is no tensor of the usual layout ({tensor.layout})"
+        return f"is not a tensor of the usual layout ({tensor.layout})"
     if tensor.device.type != "cpu":
         return f"has no data (a tensor of the device {tensor.device})"
     if tensor.dtype not in FLOATS:

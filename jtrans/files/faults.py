@@ -63,7 +63,7 @@ def _explained(number: int, path: Path) -> JtransError | None:
     if number in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
         files = [parent for parent in path.parents if parent.is_file()]
         broken = [each for each in path.parents if each.is_symlink() and not each.exists()]
-        reason = f"{files[0]} is no folder" if files else os.strerror(number).lower()
+        reason = f"{files[0]} is not a folder" if files else os.strerror(number).lower()
         reason = f"{broken[0]} is a link to nothing" if broken else reason
         return JtransError(
             f"cannot write {path}: {reason}", hint="choose another path", kind="disk.not-a-folder"
@@ -79,7 +79,7 @@ def _forbidden(path: Path) -> JtransError:
     if path.is_file() and not os.access(path, os.R_OK):
         return JtransError(
             f"no permission to read {path}",
-            hint="ask its owner to permit it (chmod a+r), or for a copy",
+            hint="ask its owner for read permission (chmod a+r), or for a copy",
             kind="disk.unreadable",
         )
     return JtransError(

@@ -16,7 +16,7 @@ def path_hint(path: Path) -> str:
     """Return a hint for a file that cannot be opened, such as the nearest name in its folder."""
     folder = path.parent
     if path.exists():
-        return "check the path, and that you may read it"
+        return "check the path and its read permission"
     if str(path) == "-":
         return "standard input is not read here: name a file, or in bash <(COMMAND)"
     if not folder.is_dir():

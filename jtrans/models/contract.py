@@ -73,7 +73,7 @@ def _weights_outside(model: TranslationModel) -> str | None:
         for name, value in vars(module).items():
             if any(id(weight) not in known for weight in _weights_in(value)):
                 return (
-                    f"the weights in {place}{'.' if place else ''}{name} are no parameters of "
+                    f"the weights in {place}{'.' if place else ''}{name} are not parameters of "
                     "the model, so that they would be neither trained nor saved: use "
                     "nn.ModuleList, nn.ModuleDict or nn.ParameterList"
                 )

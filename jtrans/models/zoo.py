@@ -86,7 +86,7 @@ class InstalledSystem:
         except (Exception, SystemExit) as error:  # code of others may fail in any way
             raise self._refusal(f"cannot be loaded: {type(error).__name__}: {error}") from error
         if not (isinstance(model, type) and issubclass(model, TranslationModel)):
-            raise self._refusal(f"{self.point.value} is no subclass of TranslationModel")
+            raise self._refusal(f"{self.point.value} is not a subclass of TranslationModel")
         config = getattr(model, "Config", None)
         if not (isinstance(config, type) and issubclass(config, SystemConfig)):
             raise self._refusal(f"{self.point.value} has no class attribute Config, a SystemConfig")

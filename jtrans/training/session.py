@@ -112,7 +112,7 @@ class _Session:
         plan = ranks.from_first(self._plan() if ranks.is_first else None)
         if plan.train != identity(corpus, "train"):
             raise CorpusError(
-                "this machine has other training data than the first",
+                "this machine has different training data from the first",
                 where=str(corpus.folder),
                 hint="all machines need the same prepared corpus in this folder",
                 kind="distributed.other-corpus",

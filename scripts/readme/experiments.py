@@ -56,7 +56,7 @@ def quality(name: str, task: str) -> str:
         ]
         for summary in summaries
     ]
-    head = ["recipe", "parameters", "processor minutes", "BLEU", "beside the first", "chrF2"]
+    head = ["recipe", "parameters", "processor minutes", "BLEU", "vs. the first", "chrF2"]
     first = summaries[0].results[0]
     updates = {each.training["updates"] for summary in summaries for each in summary.results}
     seeds = ", ".join(f"{summary.row.name} {len(summary.results)}" for summary in summaries)

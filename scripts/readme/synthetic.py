@@ -71,7 +71,7 @@ def synthetic(task: str, folder: Path = BENCHMARKS / "synthetic") -> str:
         "processor minutes",
         "valid loss",
         "BLEU",
-        "beside real",
+        "vs. real",
         "chrF2",
     ]
     first = results[0]

@@ -41,7 +41,7 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
     if any(len(summary.results) > 1 for summary in summaries):
         lines.append("±: standard deviation between seeds.")
     lines.append(
-        "multi-bleu: the papers' tokenised BLEU; beside the baseline: difference in sacreBLEU's "
+        "multi-bleu: the papers' tokenised BLEU; vs. the baseline: difference in sacreBLEU's "
         "BLEU, * and ↓ where it is significant (p < 0.05, bootstrap over sentences and seeds)."
     )
     signatures = dict.fromkeys(result.splits[split].signature for result in results)

@@ -29,7 +29,7 @@ def headings(experiment: Experiment) -> list[str]:
     head = ["row", "parameters", "seeds", "updates", "minutes", "processor minutes", "valid loss"]
     head += ["perplexity valid", "paper"]
     for split in experiment.splits:
-        head += [f"multi-bleu {split}", "paper", f"BLEU {split}", "beside the baseline"]
+        head += [f"multi-bleu {split}", "paper", f"BLEU {split}", "vs. the baseline"]
     return head
 
 

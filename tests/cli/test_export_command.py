@@ -187,9 +187,9 @@ def test_a_damaged_export_is_refused(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--stopping", "bound"], "cannot follow --stopping"),
-        (["--length-penalty-form", "gnmt"], "cannot follow --length-penalty-form"),
-        (["--sample", "--epsilon", "0.1"], "cannot follow --epsilon"),
+        (["--stopping", "bound"], "does not support --stopping"),
+        (["--length-penalty-form", "gnmt"], "does not support --length-penalty-form"),
+        (["--sample", "--epsilon", "0.1"], "does not support --epsilon"),
         (["--checkpoint", "7"], "holds checkpoint step-00000010 alone"),
         (["--engine", "marian"], "unknown value 'marian'"),
     ],

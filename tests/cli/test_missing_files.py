@@ -49,7 +49,7 @@ def test_the_hint_names_a_missing_folder_or_says_that_nothing_is_like_it(tmp_pat
     ) == f"there is no folder {tmp_path / 'no'}: check " + ("the path")
     assert "no file with a similar name" in path_hint(tmp_path / "a.de")
     (tmp_path / "a.de").touch()
-    assert "you may read it" in path_hint(tmp_path / "a.de")
+    assert "read permission" in path_hint(tmp_path / "a.de")
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if "--input" not in c])

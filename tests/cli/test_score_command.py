@@ -147,7 +147,7 @@ def test_two_runs_are_compared_with_the_first(
     assert (
         sum("paired bootstrap over sentences, 1,000 samples, p = " in line for line in lines) == 1
     )
-    assert "one run of each system: nothing is known of other seeds" in lines
+    assert "one run of each system: the test does not cover variation between seeds" in lines
 
 
 def test_runs_that_differ_only_by_seed_get_mean_and_deviation(
@@ -282,7 +282,7 @@ IMPOSSIBLE = {"metric": "chrf", "low": -2.0, "high": -1.0}
         (["--length-penalty", "0.5"], "it is for length penalty 1.0, not 0.5"),
         (["--checkpoint", "last"], "it is for the checkpoint best, not last"),
         (["--lowercase"], "it is for cased text"),
-        (["--metric", "bleu"], "it is of chrf, which --metric leaves out"),
+        (["--metric", "bleu"], "it is for chrf, which --metric leaves out"),
     ],
 )
 def test_a_band_is_not_for_scores_of_another_kind(
@@ -361,7 +361,9 @@ def test_a_band_of_a_split_that_the_corpus_lacks_is_named(
     result = jtrans("score", _run_of(corpus, make_run, config={"expect": expect}))
     assert result.code == 0
     lines = [line for line in result.err.splitlines() if "band" in line]
-    assert lines == ["run: band not checked: it is of tset, which the corpus does not have"]
+    assert lines == [
+        "run: band not checked: it is for the split tset, which the corpus does not have"
+    ]
 
 
 def test_a_run_on_other_data_than_its_recipe_names_expects_no_score(
@@ -387,7 +389,7 @@ def test_a_band_is_for_the_text_that_it_was_measured_on(
     config = {"data": {"corpus": corpus.name}, "expect": expect}
     run = make_run(pipeline=corpus.pipeline, corpus=corpus.name, config=config)
     result = jtrans("score", run, "--data", corpus.folder)
-    reason = f"it is for {corpus.name} of other text, or prepared in another way"
+    reason = f"it is for other text of {corpus.name}, or another way to prepare it"
     assert result.code == (4 if is_same else 0)
     assert (f"run: band not checked: {reason}\n" in result.err) == (not is_same)
 
@@ -919,7 +921,7 @@ def test_a_window_is_scored_checkpoint_by_checkpoint(
     other = _run_of(corpus, make_run, "other", config={"training": {"learning_rate": 0.5}})
     pair = jtrans("score", run, _with_window(other, 10, 20), "--checkpoint", "window").out
     assert "(paired bootstrap over sentences, 1,000 samples" in pair
-    assert "one run of each system: nothing is known of other seeds" in pair
+    assert "one run of each system: the test does not cover variation between seeds" in pair
 
 
 def test_runs_that_began_with_different_systems_are_not_seeds_of_one(

@@ -123,7 +123,7 @@ def test_chrf_is_shown_and_logged_where_it_decides(workplace: Path, jtrans: Jtra
     ("settings", "message"),
     [
         (["keep.window=21"], "keep.window 21 is larger than the number of validations of this run"),
-        (["keep.window=1"], "keep.window 1 is no window"),
+        (["keep.window=1"], "keep.window 1 is too small"),
         (["l2=1e-5", "weight_decay=1e-5"], "two forms of the same penalty"),
         (["optimiser={name='nestrov'}"], "did you mean nesterov?"),
         (["schedule={name='rnmt', replica=4}"], "did you mean training.schedule.replicas?"),
@@ -266,7 +266,7 @@ def test_changed_settings_without_effect_are_named_once(
         (("tiny.toml", "--set", "model.width=250", "--set", "model.heads=4"), "hint:"),
         (("tiny.toml", "--set", "training.seed"), "--set training.learning_rate=1e-3"),
         (("demo/transformerr",), "did you mean demo/transformer?"),
-        (("tiny",), "hint: rename it: such files end in .toml"),
+        (("tiny",), "hint: rename the file"),
         (("tiny.toml", "--run", "@last"), "hint: --run runs/NAME"),
         (
             ("tiny.toml", "--dry-run", "--seeds", "1,2"),

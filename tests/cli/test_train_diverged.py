@@ -46,7 +46,7 @@ def test_a_run_that_recovers_says_so(jtrans: Jtrans, corpus: PreparedCorpus, spo
     result = train(jtrans, corpus)
     assert result.code == 0
     assert result.err.count("skipped, the loss is nan") == 5
-    assert "Back to update 0" in result.err and "return 1 of at most 3" in result.err
+    assert "Back to update 0" in result.err and "rollback 1 of at most 3" in result.err
     assert "the learning rate is 1/2 of the configured one" in result.err
     shown = jtrans("info", "run").out
     assert "5 updates skipped: loss or gradient not finite" in shown

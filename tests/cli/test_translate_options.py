@@ -237,7 +237,7 @@ def test_the_parts_of_a_file_join_to_the_whole(
     assert "".join(parts) == whole
     for wrong in ("0/3", "4/3", "1", "a/b"):
         result = jtrans("translate", run, *options, "--shard", wrong)
-        assert (result.code, "is not a part of a file" in result.err) == (2, True)
+        assert (result.code, "needs K/N with 1 <= K <= N" in result.err) == (2, True)
     result = jtrans("translate", run, "--shard", "1/2", stdin=b"hund\n")
     assert (result.code, "cannot be divided" in result.err) == (2, True)
 
@@ -525,7 +525,7 @@ def test_a_check_needs_another_precision(jtrans: Jtrans, make_run: MakeRun, prec
     ("options", "message"),
     [
         (["--output", "SOURCE"], "--input and --output name the same file"),
-        (["--output", "out.gz"], "hint: --output out, and pack it afterwards"),
+        (["--output", "out.gz"], "hint: --output out, and compress it afterwards"),
         (["--prefix", "out.part", "--output", "out"], "--prefix and --output name the same file"),
         (["--output", "new", "--alignments-file", "./new"], "--output and --alignments-file name"),
         (["--prefix", "SOURCE", "--alignments-file", "SOURCE"], "name the same file"),

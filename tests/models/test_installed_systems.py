@@ -56,8 +56,8 @@ UNFINISHED = documented_system().replace("def step(", "def stride(")
         ("1 / 0", MINE, "ZeroDivisionError"),
         ("raise SystemExit(3)", MINE, "SystemExit: 3"),
         ("", "mine = my_systems:Yours", "AttributeError"),
-        ("class Mine: pass", MINE, "no subclass of TranslationModel"),
-        ("Mine = 3", MINE, "no subclass of TranslationModel"),
+        ("class Mine: pass", MINE, "not a subclass of TranslationModel"),
+        ("Mine = 3", MINE, "not a subclass of TranslationModel"),
         (NO_CONFIG, MINE, "no class attribute Config"),
         (NO_SETTINGS, MINE, "no class attribute Config, a SystemConfig"),
         (NO_NAME, MINE, "its Config says no name, not 'mine'"),
@@ -85,7 +85,7 @@ def test_weights_that_torch_does_not_know_of_are_refused(
     output = "nn.Linear(E, target_vocabulary)"
     bring_system(documented_system().replace(output, holder.format(output)))
     config = system_configs()["mine"](system="mine", width=8)
-    with pytest.raises(ConfigError, match=r"the weights in output are no parameters of the model"):
+    with pytest.raises(ConfigError, match=r"the weights in output are not parameters of the model"):
         build_model(config, 20, 20)
 
 

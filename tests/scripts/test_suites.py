@@ -264,7 +264,7 @@ def test_texts_are_compared_on_one_test_set(tmp_path: Path) -> None:
         for path in kept.glob(f"{row}-*.json"):
             shutil.copy(path, folder)
     head, _, real, mixed, *notes = synthetic("multi30k-de-en", tmp_path).splitlines()
-    assert "beside real" in head
+    assert "vs. real" in head
     assert real.startswith("| real pairs | 28,329 | 1,2,3 |")
     assert "40.43 ± 0.50" in real and "-0.51 (p = 0.245)" in mixed
     assert "2.12 M parameters, 5,000 updates each" in notes[-1]

@@ -90,8 +90,8 @@ def label_figures(
     aligned = _alignments(study, path, base)
     if aligned is None and not tagging:
         raise CorpusError(
-            "no word alignments, which bring the labels to the words of the reference: neither "
-            f"{member.corpus.folder} nor the attention of a system gives any",
+            "no word alignments to project the labels onto the words of the reference: neither "
+            f"{member.corpus.folder} nor the attention of a system provides them",
             hint="--gold FILE names alignments, such as those of fast_align",
             kind="corpus.alignment-empty",
         )
@@ -112,8 +112,8 @@ def label_figures(
             figures.append(_f_measure(study, labels))
         else:
             left_out.append(
-                f"F-measure by label is left out: {member.name} splits words in another way than "
-                "the lines of all systems are split; name another run first"
+                f"F-measure by label is left out: {member.name} segments words differently "
+                "from the lines of all systems; name another run first"
             )
     if left_out and not figures and not tagging:
         raise CorpusError(
@@ -214,8 +214,9 @@ def _f_measure(study: Study, labels: _TargetLabels) -> Figure:
         question="Which source words are translated well?",
         x_label=name,
         note=f"Words of the translation that match the reference, clipped, by the {name} of the "
-        "source word that the reference word is aligned to. A word too many has the label that it "
-        "has most often in the references; words that are in none have no label, and do not count. "
+        "source word that the reference word is aligned to. A word without a match takes the label "
+        "that it has most often in the references; words that are in none have no label, and do "
+        "not count. "
         f"{labels.note}{study.words.note}",
         count_label="reference words",
         kind="points",

@@ -85,7 +85,7 @@ def _significance(study: Study, binning: Binning) -> Table:
     note = (
         f"Corpus BLEU of the sentences of each bin; paired bootstrap over sentences"
         f"{' and seeds' if has_seeds else ''}, {SAMPLES:,} samples, two-sided, not corrected for "
-        f"the number of bins, {len(bins.labels)}: the more bins, the less one p below 0.05 tells. "
+        f"multiple tests ({len(bins.labels)} bins), so that a single p below 0.05 tells little. "
         + ("Values are means over seeds. " if has_seeds else "")
         + "A bin has no data where no sentence or translation has four tokens."
         + length_note(study)

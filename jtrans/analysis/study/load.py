@@ -298,8 +298,8 @@ def _warnings(members: Sequence[Member]) -> list[str]:
     words = first.words
     if words.is_mixed:
         warnings.append(
-            "the runs segment words differently: wherever words count, the lines of all systems "
-            f"are split by {words.target.segmenter}"
+            "the runs segment words differently: for all that counts words, the lines of all "
+            f"systems are split by {words.target.segmenter}"
         )
     return warnings + case_warnings(members, lowercase=words.lowercase)
 

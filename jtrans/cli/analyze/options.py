@@ -198,7 +198,9 @@ class BinOptions:
     """The bins of a figure."""
 
     bins: str | None = option(
-        "As in the paper, or with equal numbers of items.", "reference|quantile", "reference"
+        "reference: the bins of the paper; quantile: equal numbers of items.",
+        "reference|quantile",
+        "reference",
     )
     edges: str | None = EDGES
 

@@ -32,10 +32,9 @@ def scale(
         "runs/scale/RECIPE",
         TRAINING,
     ),
-    ratio: float = option("Factor of the parameters of the layers.", default=2.0),
+    ratio: float = option("Factor by which the parameters of the layers grow.", default=2.0),
     step: int = option(
-        "How many layers the deeper model has more, and how many times E the wider one's F is "
-        "larger.",
+        "Layers added in the deeper model, and multiples of E added to F in the wider one.",
         default=1,
     ),
     seeds: str | None = option("Train each model with each seed.", "1,2,3", "the recipe's"),

@@ -61,13 +61,15 @@ class ScoreOptions:
     )
     latex: bool = flag("--latex", "Print the table for a paper, in LaTeX.")
     force: str | None = option(
-        "Print the run's log-probability of these translations, line by line; of JSON lines of "
-        "jtrans translate, of all translations by their tokens.",
+        "Print the run's log-probability of these translations, line by line; from JSON lines of "
+        "jtrans translate, of every translation, by its tokens.",
         "FILE",
         panel=FORCE,
     )
     src: str | None = option(
-        "Source lines, or JSON lines with `source`; with --hyp only counted.", "FILE", panel=FORCE
+        "Source lines, or JSON lines with `source`; with --hyp, only their number is checked.",
+        "FILE",
+        panel=FORCE,
     )
     hyp: list[str] | None = option(
         "Translations, one file per system; or JSON lines of jtrans translate.",

@@ -146,10 +146,10 @@ class ScoreReport:
         first, *others = evaluation.groups
         has_other_runs = any(not group.has_same_runs(first) for group in others)
         if self.details and evaluation.paired and not has_seeds and has_other_runs:
-            yield "one run of each system: nothing is known of other seeds"
+            yield "one run of each system: the test does not cover variation between seeds"
         if MULTI_BLEU in evaluation.metrics:
             number = f", {evaluation.references} references" if evaluation.references > 1 else ""
-            words = "each system's own words" if self.details else "what white space separates"
+            words = "each system's own words" if self.details else "words separated by white space"
             yield f"multi-bleu: tokenised BLEU on {words}{number}; only for comparison with papers"
         costs = list(filter(None, map(_brevity_sentence, evaluation.systems)))
         yield from costs

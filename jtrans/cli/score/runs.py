@@ -149,7 +149,7 @@ def _bands(
             unchecked.append(f"{group.name}: band not checked: {other}")
             continue
         reasons = [
-            f"it is of {split}, which the corpus does not have"
+            f"it is for the split {split}, which the corpus does not have"
             for split in config.expect
             if split not in member.corpus.splits
         ]
@@ -163,10 +163,10 @@ def _bands(
                 others.append(f"it is for the tokenizer {usual}, not {tokenizer}")
             if not others and expected.text not in (None, _digest(member)):
                 others.append(
-                    f"it is for {member.corpus.name} of other text, or prepared in another way"
+                    f"it is for other text of {member.corpus.name}, or another way to prepare it"
                 )
             if expected.metric not in evaluation.metrics:
-                others.append(f"it is of {expected.metric}, which --metric leaves out")
+                others.append(f"it is for {expected.metric}, which --metric leaves out")
             reasons += others
             if not others:
                 value = group.mean(expected.metric)

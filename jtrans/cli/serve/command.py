@@ -40,7 +40,7 @@ def serve(
         max=65535,
     ),
     host: str = option(
-        "Address to listen on; 0.0.0.0 lets other machines ask.",
+        "Address to listen on; 0.0.0.0 accepts requests from other machines.",
         "ADDRESS",
         default="127.0.0.1",
         panel=ADDRESS,
@@ -88,7 +88,9 @@ def serve(
         names = " + ".join(run.name for run in opened)
         console.talk(f"{names} at {server.url}   (Ctrl-C to stop)")
         if host not in LOCAL:
-            console.warn(f"everybody who reaches {host} can ask; the connection is not encrypted")
+            console.warn(
+                f"anyone who can reach {host} can send requests; the connection is not encrypted"
+            )
         if open_page:
             import webbrowser
 

@@ -213,7 +213,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Return the body of the request; None if it was refused."""
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdecimal()):
-            self._refuse(411, "the request does not say how long it is", "Content-Length")
+            self._refuse(
+                411, "the request has no valid Content-Length", "send the header Content-Length"
+            )
         elif len(length) > 9 or int(length) > MOST_BYTES:
             hint = f"at most {MOST_BYTES:,} bytes; for files: jtrans translate"
             self._refuse(413, "the request is too long", hint)

@@ -52,9 +52,9 @@ def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | 
             )
         if name is not None and (plain := without_packing(name)) != name:
             raise JtransError(
-                f"the output is plain text, and {name} would be read as packed",
+                f"the output is plain text, and {name} would be read as compressed",
                 where=option,
-                hint=f"{option} {shlex.quote(plain)}, and pack it afterwards",
+                hint=f"{option} {shlex.quote(plain)}, and compress it afterwards",
                 kind="command.packed-output",
             )
         if name is None:
@@ -132,7 +132,7 @@ class LineInput:
         number, count = (int(match[1]), int(match[2])) if match else (0, 0)
         if not 1 <= number <= count:
             raise CorpusError(
-                f"{text!r} is not a part of a file",
+                f"needs K/N with 1 <= K <= N, not {text!r}",
                 where="--shard",
                 hint="--shard 1/4 is the first of four parts; join the outputs with cat",
                 kind="corpus.shard",

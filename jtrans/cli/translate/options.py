@@ -43,9 +43,11 @@ ENGINE: str = option(
 class TokenRuleOptions:
     """Rules about the next token, the end of the search, and the choice among hypotheses."""
 
-    min_length: int | None = option("Fewest target tokens before </s>.", None, "1", SEARCH, min=0)
+    min_length: int | None = option(
+        "Minimum number of target tokens before </s>.", None, "1", SEARCH, min=0
+    )
     no_repeat_ngram: int | None = option(
-        "No N-gram of tokens twice in a translation.", "N", "0: any", SEARCH, min=0
+        "No N-gram of tokens twice in a translation.", "N", "0: off", SEARCH, min=0
     )
     stopping: str | None = option(
         "count: with as many finished hypotheses as the beam; "
@@ -57,7 +59,7 @@ class TokenRuleOptions:
     max_repeats: int | None = option(
         "No token or sequence of tokens more than N times in a row, against loops.",
         "N",
-        "0: any",
+        "0: off",
         SEARCH,
         min=0,
     )
@@ -70,7 +72,10 @@ class TokenRuleOptions:
         min=1,
     )
     diversity: float | None = option(
-        "What a token of an earlier group loses, in log-probability.", None, "0.5", SEARCH
+        "What a token loses for each earlier group that chose it, in log-probability.",
+        None,
+        "0.5",
+        SEARCH,
     )
     mbr: str | None = option(
         "Of all hypotheses of the beam, or samples, the one most like the others "
@@ -153,7 +158,11 @@ class SamplingFlags:
         "Only tokens at least as probable as this.", None, "0.0", SAMPLING
     )
     seed: int | None = option(
-        "A line gets the same samples in any file.", None, "1", SAMPLING, min=0
+        "Seed of the samples; with it, a line gets the same samples in any file.",
+        None,
+        "1",
+        SAMPLING,
+        min=0,
     )
 
     def sampling(self) -> SamplingOptions | None:

@@ -260,7 +260,7 @@ def _missing(entry: Entry, folder: Path | None, missing: list[SplitPart]) -> Cor
     if len(files) > MOST_SHOWN:
         patterns += f" and {len(files) - MOST_SHOWN} more (jtrans corpora {entry.name} lists them)"
     archives = [source.file for source in entry.sources if is_archive(source.file)]
-    packed = f"plain, packed or in {', '.join(archives)}" if archives else "plain or packed"
+    packed = f"plain, compressed or in {', '.join(archives)}" if archives else "plain or compressed"
     ready = ", ".join(f"train.{language}" for language in entry.languages)
     return CorpusError(
         f"{place} lacks {len(names)} of {len(_parts(entry))} parts of {entry.name}: "

@@ -41,7 +41,7 @@ def check_choices(export: Export, decoding: DecodingChoices) -> SearchOptions:
     """Return the search options for an export.
 
     Raises:
-        DecodingError: CTranslate2 cannot follow a choice.
+        DecodingError: CTranslate2 does not support a choice.
         CheckpointError: another checkpoint than the exported one.
     """
     options, extras = decoding.search_options(export), decoding.extras
@@ -80,7 +80,7 @@ def _flag(name: str) -> str:
 
 def _refusal(option: str, hint: str) -> DecodingError:
     return DecodingError(
-        f"CTranslate2 cannot follow {option}",
+        f"CTranslate2 does not support {option}",
         where="--engine ctranslate2",
         hint=hint,
         kind="decoding.engine",

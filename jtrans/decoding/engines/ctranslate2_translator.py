@@ -35,7 +35,7 @@ class CTranslate2Translator(Translator):
         """Load an export.
 
         Raises:
-            DecodingError: CTranslate2 cannot follow a choice.
+            DecodingError: CTranslate2 does not support a choice.
             ConfigError: it is not installed, or has no such device.
             CheckpointError: the export cannot be used.
         """
@@ -74,7 +74,7 @@ class CTranslate2Translator(Translator):
         prefixes = [each.constraints.prefix for each in sentences]
         if any(each.constraints.has_phrases for each in sentences):
             raise DecodingError(
-                "CTranslate2 cannot follow required and forbidden phrases",
+                "CTranslate2 does not support required and forbidden phrases",
                 where="--engine ctranslate2",
                 hint="use --engine torch, or leave the phrases out",
                 kind="decoding.engine",

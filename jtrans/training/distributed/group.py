@@ -70,7 +70,7 @@ def joined(
     try:
         group = Group(place, device, shard_model=shard_model, should_stop=should_stop)
     except StopRequestError:
-        raise NotMetError("stopped before all processes had come") from None
+        raise NotMetError("stopped before all processes had joined") from None
     try:
         yield group
         group.leave()

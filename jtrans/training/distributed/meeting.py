@@ -58,13 +58,13 @@ def meet(place: Place, backend: str, should_stop: Callable[[], bool]) -> str:
         where = f"{os.environ.get('MASTER_ADDR')}:{port}"
         if "EADDRINUSE" in str(error):
             raise ConfigError(
-                f"the processes cannot meet: port {port} is in use",
+                f"the processes cannot connect to each other: port {port} is in use",
                 where=where,
                 hint="choose another --master-port",
                 kind="distributed.port",
             ) from error
         raise LostRankError(
-            f"the processes cannot meet: {str(error).splitlines()[0]}",
+            f"the processes cannot connect to each other: {str(error).splitlines()[0]}",
             where=where,
             hint="check that all of them run, and that all machines reach that address",
         ) from error
@@ -96,7 +96,7 @@ class _Patience:
             return
         if self._is_stopping:
             raise StopRequestError
-        raise RuntimeError(f"rank {missing} has not come")
+        raise RuntimeError(f"rank {missing} has not joined")
 
 
 def _connected(patience: _Patience) -> Store:

@@ -194,7 +194,7 @@ class Watchdog:
             if silence > SILENT_SECONDS:
                 if sign["host"] == self.host:
                     _end_silent(sign["pid"])
-                fault = f"gives no sign of life for {silence:.0f} s ({_where(sign)})"
+                fault = f"has given no sign of life for {silence:.0f} s ({_where(sign)})"
                 self._end(f"{_name(rank, sign)} {fault}")
         failure = self._failure()
         if failure is None or self._is_ending.wait(LEAVING_SECONDS):

@@ -103,7 +103,7 @@ def check_batch_statistics(
     if processes > 1:
         raise ConfigError(
             f"{config.model.system} normalises over micro-batches, which several processes cut "
-            "differently: each would train another model",
+            "differently: the model would depend on their number",
             where="model",
             hint="train it in one process, without --processes, --gpus or torchrun",
             kind="distributed.batch-statistics",

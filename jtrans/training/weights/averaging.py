@@ -204,5 +204,5 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str] | None]:
         raise damaged(path, error) from error
     for name, tensor in tensors.items():
         if not (tensor.is_floating_point() and tensor.isfinite().all()):
-            raise damaged(path, f"{name} holds something else than finite numbers")
+            raise damaged(path, f"{name} holds values that are not finite numbers")
     return tensors, metadata

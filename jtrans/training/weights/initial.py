@@ -219,7 +219,7 @@ def take_optimiser(
         raise ConfigError(
             f"{initial.folder} was imported, without the state of an optimiser",
             where="--keep-optimiser",
-            hint="leave out --keep-optimiser, and the moments begin anew",
+            hint="leave out --keep-optimiser: the moments then begin at zero",
             kind="config.optimiser",
         )
     names = [each.training.optimiser.name for each in (initial.config(system_configs()), config)]
@@ -227,7 +227,7 @@ def take_optimiser(
         raise ConfigError(
             f"{initial.folder} was trained with {names[0]}, and this run has {names[1]}",
             where="--keep-optimiser",
-            hint="leave out --keep-optimiser, and the moments begin anew",
+            hint="leave out --keep-optimiser: the moments then begin at zero",
             kind="config.optimiser",
         )
     load_optimiser(checkpoint, model, optimiser)
