@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 
+from jtrans.evaluation.references import present
 from jtrans.evaluation.scores import check_lines, make_metric
 
 MAX_ORDER = 4
@@ -39,7 +40,7 @@ def bleu_counts(
     metric = make_metric("bleu", None, target_language=target_language, lowercase=lowercase)
     rows = []
     for hypothesis, *alternatives in zip(hypotheses, *references, strict=True):
-        score = metric.sentence_score(hypothesis, alternatives)
+        score = metric.sentence_score(hypothesis, present(alternatives))
         expected = max(0, score.ref_len - MAX_ORDER + 1)
         rows.append([score.sys_len, score.ref_len, *score.counts, *score.totals, expected])
     return np.array(rows, dtype=np.int64).reshape(-1, COLUMNS)
@@ -104,7 +105,8 @@ def multi_bleu(
     """Score words as multi-bleu.perl does: corpus BLEU-4 of the words as given, not smoothed.
 
     The score is zero when any n-gram order has no match. Where the script would divide by
-    zero (no words at all on one side), everything but the lengths is zero.
+    zero (no words at all on one side), everything but the lengths is zero. As in the
+    script, a blank line of one of several sets is a reference of no words.
 
     Args:
         hypotheses: the words of each line, BPE undone.

@@ -1,8 +1,10 @@
-"""Marks of processing that translations must no longer have: subword marks, escapes, lower case."""
+"""What texts must not differ in when they are compared: subword marks, escapes, case, Unicode."""
 
 from __future__ import annotations
 
+import operator
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -155,7 +157,7 @@ def empty_warning(
     name: str, lines: Sequence[str], references: Sequence[Sequence[str]]
 ) -> str | None:
     """Return a warning about translations that are empty while their references are not."""
-    wanted = [all(map(str.strip, texts)) for texts in zip(*references, strict=True)]
+    wanted = [any(map(str.strip, texts)) for texts in zip(*references, strict=True)]
     count = sum(has and not line.strip() for line, has in zip(lines, wanted, strict=True))
     if not count:
         return None
@@ -172,8 +174,34 @@ def empty_references_warning(references: Sequence[Sequence[str]]) -> str | None:
     verb = "has no reference" if count == 1 else "have no reference"
     return (
         f"{how_many(count, 'sentence')} of {len(references[0]):,} {verb}: their lines are empty, "
-        "and translations of them count as wrong"
+        "and BLEU and TER count translations of them as wrong"
     )
+
+
+def normal_form_warning(
+    lines_by_name: Mapping[str, Sequence[str]], references: Sequence[Sequence[str]]
+) -> str | None:
+    """Return a warning about letters that are composed on one side only, None if there are none.
+
+    They look alike and do not match. Runs write Unicode's NFC.
+    """
+    is_composed = [all(map(_is_composed, texts)) for texts in zip(*references, strict=True)]
+    counts = {
+        name: sum(map(operator.ne, map(_is_composed, lines), is_composed))
+        for name, lines in lines_by_name.items()
+    }
+    names = [name for name, count in counts.items() if count]
+    if not names:
+        return None
+    return (
+        f"accented letters are composed on one side only (Unicode's NFC and NFD) in "
+        f"{how_many(max(counts.values()), 'line')} of {' and '.join(names)} and the references, "
+        "and do not match there: compose both texts, for example with uconv -x nfc"
+    )
+
+
+def _is_composed(line: str) -> bool:
+    return line.isascii() or unicodedata.is_normalized("NFC", line)
 
 
 def case_warning(

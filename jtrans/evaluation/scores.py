@@ -23,6 +23,7 @@ from sacrebleu.metrics.ter import TER
 
 from jtrans.errors import ConfigError, CorpusError, WorkError, how_many, name_hint
 from jtrans.evaluation.bootstrap import SAMPLES, SEED, Bootstrap, half_width
+from jtrans.evaluation.references import without_missing
 from jtrans.files import OFFLINE, is_offline
 from jtrans.text.language import base_language
 
@@ -220,8 +221,10 @@ def make_metric(
     """Build a sacreBLEU metric of `METRICS`, or `CHRF_WITH_WORDS`.
 
     With `references` it scores any number of systems, whose references are prepared only once;
-    without them, single sentences, for which BLEU is of effective order.
+    without them, single sentences, for which BLEU is of effective order. A blank line of one of
+    several sets is a missing reference (`references.present`).
     """
+    sets = None if references is None else without_missing(references)
     if name == "bleu":
         # force: sacreBLEU must not log a warning that `leftovers.tokenised_warning` gives
         return BLEU(
@@ -229,14 +232,14 @@ def make_metric(
             tokenize=tokenizer or tokenizer_name(target_language),
             force=True,
             effective_order=references is None,
-            references=references,
+            references=sets,
         )
     if name in ("chrf", CHRF_WITH_WORDS):
         words = 2 if name == CHRF_WITH_WORDS else 0
-        return CHRF(word_order=words, lowercase=lowercase, references=references)
+        return CHRF(word_order=words, lowercase=lowercase, references=sets)
     # Tercom splits Chinese and Japanese into characters only with normalisation.
     is_unspaced = base_language(target_language) in ("zh", "ja")
-    return TER(normalized=is_unspaced, asian_support=is_unspaced, references=references)
+    return TER(normalized=is_unspaced, asian_support=is_unspaced, references=sets)
 
 
 def check_lines(hypotheses: Sized, references: Sequence[Sized]) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from jtrans.errors import ConfigError, name_hint, usage_error
 from jtrans.evaluation.bleu import MultiBleu, multi_bleu
 from jtrans.evaluation.bootstrap import Bootstrap
-from jtrans.evaluation.leftovers import escaped_warning, tokenised_warning
+from jtrans.evaluation.leftovers import escaped_warning, normal_form_warning, tokenised_warning
 from jtrans.evaluation.scores import CHRF_WITH_WORDS, METRICS, Score, sacrebleu_scores
 from jtrans.evaluation.seeds import SeedSample, compare_means
 from jtrans.evaluation.significance import PairedResult
@@ -147,7 +147,7 @@ class Evaluation:
     groups: list[SeedGroup]  # the systems by group, in the order of their first members
     paired: list[PairedResult]  # comparisons of every group with the first one, metric by metric
     references: int  # number of reference sets
-    warnings: Sequence[str] = ()  # of sacreBLEU
+    warnings: Sequence[str] = ()  # about the texts
 
     @property
     def signatures(self) -> list[str]:
@@ -224,9 +224,10 @@ def evaluate(
         systems.append(system)
     groups = _grouped(systems, [output.group for output in outputs])
     compared = compare_groups(groups, plain, bootstrap.sentences)
-    warnings: list[str | None] = []
+    by_name = {output.name: output.lines for output in outputs}
+    warnings = [normal_form_warning(by_name, references) if plain else None]
     if "bleu" in plain and tokenizer != "none":
-        warnings = [tokenised_warning(each.name, each.lines) for each in outputs]
+        warnings += [tokenised_warning(each.name, each.lines) for each in outputs]
         warnings.append(escaped_warning(references))
     return Evaluation(
         list(metrics),

@@ -22,11 +22,14 @@ import safetensors.torch
 import torch
 from plugins.command_line import Jtrans, start_process
 from plugins.random_runs import MakeRun
-from plugins.small_corpus import make_nouns
+from plugins.small_corpus import WHITESPACE, make_nouns
 from sacrebleu.metrics.bleu import BLEU
 
+from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data.prepared import PreparedCorpus, digest_of
 from jtrans.decoding.translator import Translator
+from jtrans.preparation.options import PrepareOptions
+from jtrans.preparation.prepare import prepare
 from jtrans.runs import Run
 
 
@@ -364,6 +367,19 @@ def test_a_band_of_a_split_that_the_corpus_lacks_is_named(
     assert lines == [
         "run: band not checked: it is for the split tset, which the corpus does not have"
     ]
+
+
+def test_sentences_without_a_reference_are_warned_of_for_runs_as_for_files(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    splits = {"train": ParallelText(["die katze"], ["the cat"])}
+    splits["test"] = splits["valid"] = ParallelText(["ein hund", "der hund"], ["a dog", ""])
+    options = PrepareOptions(**WHITESPACE, bpe="none")
+    made = prepare(Corpus("gaps", ("de", "en"), splits), tmp_path / "gaps", options=options)
+    run = _run_of(corpus, make_run)
+    for command in (["score"], ["analyze", "length"]):
+        result = jtrans(*command, run, "--data", made.folder)
+        assert (result.code, "1 sentence of 2 has no reference" in result.err) == (0, True)
 
 
 def test_a_run_on_other_data_than_its_recipe_names_expects_no_score(

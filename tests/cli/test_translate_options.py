@@ -306,6 +306,22 @@ def test_a_translation_that_starts_over_says_so(
     assert output.read_text() == jtrans("translate", run, "-i", source).out
 
 
+def test_a_translation_does_not_continue_with_another_text_pipeline(
+    jtrans: Jtrans, make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, output = make_run(), tmp_path / "out.en"
+    monkeypatch.setattr("jtrans.decoding.parallel.PIECE_LINES", 1)
+    (tmp_path / "bad.de").write_text("hund\n" + "hund " * 1100 + "\n", encoding="utf-8")
+    command = ["translate", run, "-i", "bad.de", "-o", output, "--n-best", 2]
+    assert jtrans(*command).code == 2
+    assert "continuing" in jtrans(*command).err
+    pipeline = run / "pipeline.json"
+    content = json.loads(pipeline.read_text(encoding="utf-8"))
+    content["target"]["lowercase"] = not content["target"]["lowercase"]
+    pipeline.write_text(json.dumps(content), encoding="utf-8")
+    assert "continuing" not in jtrans(*command).err
+
+
 def test_a_continued_translation_has_the_pieces_of_the_whole(
     jtrans: Jtrans, make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,8 +7,11 @@ import pytest
 from jtrans.evaluation.leftovers import (
     case_warning,
     check_hypothesis,
+    empty_references_warning,
+    empty_warning,
     escaped_warning,
     find_leftover,
+    normal_form_warning,
     tokenised_warning,
 )
 
@@ -116,3 +119,20 @@ def test_empty_translations_are_counted_and_not_taken_for_lower_case(
     lines = [""] * empty + references[empty:]
     told = check_hypothesis("a.de", lines, [references], lowercase=False, as_is=False)
     assert told == [warning]
+
+
+def test_one_empty_reference_of_two_is_no_missing_sentence() -> None:
+    references = [["", "a"], ["b", ""]]
+    assert empty_references_warning(references) is None
+    assert empty_warning("a.de", ["", "c"], references) == "1 of 2 lines of a.de is empty"
+    told = empty_references_warning([["", "a"], ["", "b"]])
+    assert told is not None and told.startswith("1 sentence of 2 has no reference")
+
+
+def test_letters_that_are_composed_on_one_side_only_are_warned_of() -> None:
+    composed, apart = "\u00fcber", "u\u0308ber"  # look alike
+    lines = {"a.de": [composed, "x"], "b.de": [apart, apart]}
+    told = normal_form_warning(lines, [[apart, "x"]])
+    assert told is not None and "in 1 line of a.de and b.de and the references" in told
+    assert normal_form_warning({"a.de": [composed, "x"]}, [[composed, "y"]]) is None
+    assert normal_form_warning({"b.de": [apart]}, [[apart]]) is None

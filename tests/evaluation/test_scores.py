@@ -249,6 +249,19 @@ def test_empty_lines_are_scored_like_any_other() -> None:
     assert values([""], [[""]]) == [0, 0, 0]
 
 
+@pytest.mark.parametrize("metric", ["bleu", "chrf", "chrf++", "ter"])
+def test_a_blank_line_of_one_reference_set_is_a_missing_reference(metric: str) -> None:
+    """It would be a reference of no words, beside which an empty translation costs nothing."""
+    gaps = ["", "  ", *REFERENCES[2:]]
+    lost = ["", *HYPOTHESES[1:]]
+    options: dict[str, Any] = {"metrics": [metric], "target_language": "en"}
+    alone = sacrebleu_scores(lost, [REFERENCES], **options)
+    for references in ([REFERENCES, gaps], [gaps, REFERENCES]):
+        [score] = sacrebleu_scores(lost, references, **options)
+        assert score.value == alone[0].value
+        assert "nrefs:var" in score.signature
+
+
 @pytest.mark.parametrize(
     ("hypotheses", "references", "message"),
     [

@@ -22,6 +22,7 @@ from jtrans.analysis.study.study import Study, Subject
 from jtrans.errors import usage_error
 from jtrans.evaluation.bleu import MAX_ORDER, bleu_of, sacrebleu_of
 from jtrans.evaluation.bootstrap import SAMPLES
+from jtrans.evaluation.references import present
 from jtrans.evaluation.scores import make_metric
 from jtrans.evaluation.seeds import SeedSample, compare_means
 
@@ -136,7 +137,9 @@ def sentence_scores(study: Study, subject: Subject, metric: str) -> NDArray[np.f
     )
     references = list(zip(*study.text.references, strict=True))
     scores = [
-        min(scorer.sentence_score(line, list(alternatives)).score, 100.0)  # rounding may exceed it
+        min(
+            scorer.sentence_score(line, present(alternatives)).score, 100.0
+        )  # rounding may exceed it
         for line, alternatives in zip(subject.hypotheses, references, strict=True)
     ]
     return np.array(scores, dtype=np.float64)

@@ -121,7 +121,7 @@ def f_measure_figure(
     bins: list[str],
     **words: Any,
 ) -> Figure:
-    """Return a figure of the F-measure by bin.
+    """Return a figure of the F-measure by bin, without data where the references have no word.
 
     Args:
         study: the study of the systems.
@@ -130,11 +130,16 @@ def f_measure_figure(
         bins: their labels.
         words: the other fields of the figure: its name, title, question, labels and note.
     """
+    expected = sums[0][0][:, :, 2].sum(axis=0)
+
+    def of_reference_words(counted: NDArray[Any]) -> NDArray[np.float64]:
+        return np.where(expected > 0, f_measure(counted), np.nan)
+
     series = [
-        pooled_series(study, subject, seeds, f_measure)
+        pooled_series(study, subject, seeds, of_reference_words)
         for subject, seeds in zip(subjects, sums, strict=True)
     ]
-    counts = sums[0][0][:, :, 2].sum(axis=0).astype(int).tolist()
+    counts = expected.astype(int).tolist()
     return Figure(bins=bins, counts=counts, series=series, y_label="F-measure", **words)
 
 

@@ -25,6 +25,7 @@ from jtrans.decoding.options import DecodingChoices
 from jtrans.decoding.result_cache import CachedResult, cached_measurement, cached_translations
 from jtrans.decoding.split import SplitTranslation
 from jtrans.errors import CorpusError, how_many, lines_of
+from jtrans.evaluation.references import present
 from jtrans.progress import Progress
 from jtrans.runs import Run
 from jtrans.text.pipeline import TextSide
@@ -89,9 +90,9 @@ class SplitText:
 
     @property
     def words_of_references(self) -> list[tuple[list[str], ...]]:
-        """The words of all references of every line."""
+        """The words of all references of every line, without missing ones."""
         sets = [self.reference_words, *(words for _, words in self.more_references)]
-        return list(zip(*sets, strict=True))
+        return [tuple(present(each)) for each in zip(*sets, strict=True)]
 
     @property
     def only_first(self) -> str:

@@ -75,13 +75,18 @@ class TranslationWork:
 
     def identity(self) -> dict[str, Any]:
         """Return everything that the output of a file depends on."""
+        from jtrans.models.zoo import system_configs
+
         weights = [run.checkpoint(self.choices.checkpoint).weights for run in self.runs]
+        models = [run.config(system_configs()).model for run in self.runs]
         return {
-            "format": 1,
+            "format": 2,
             "input": lines_digest(self.source.lines or []),
             "first": self.source.first,
             "constraints": self.files.digests(),
             "weights": [file_digest(path) for path in weights],
+            "models": [model.model_dump(mode="json") for model in models],
+            "pipelines": [run.pipeline.fingerprint() for run in self.runs],
             "search": asdict(self.choices.search_options(self.runs[0])),
             "extras": asdict(self.choices.extras),
             "precision": self.choices.precision,

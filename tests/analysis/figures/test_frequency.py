@@ -13,7 +13,12 @@ import pytest
 from plugins.random_runs import ON_CPU, RunOn
 
 from jtrans.analysis.figures.bins import Bins
-from jtrans.analysis.figures.frequency import f_measure, frequency_figures, matches_by_bin
+from jtrans.analysis.figures.frequency import (
+    f_measure,
+    f_measure_figure,
+    frequency_figures,
+    matches_by_bin,
+)
 from jtrans.analysis.figures.results import Figure
 from jtrans.analysis.study.load import load_study
 from jtrans.analysis.study.training_words import words_by_vocabulary
@@ -124,6 +129,20 @@ def test_words_below_the_threshold_of_the_vocabulary_have_their_true_counts(
     #                      w0 never, w1, w2, w3, w4, w9, often
     assert figure.counts == [2, 3, 2, 1, 1, 1, 1, 0, 0]
     assert "vocabulary" not in figure.note
+
+
+def test_a_bin_without_words_of_the_references_has_no_data(
+    with_threshold: PreparedCorpus, run_on: RunOn
+) -> None:
+    study = load_study([run_on(with_threshold)], "test", ON_CPU)
+    sums = np.zeros((len(study), 2, 3))
+    sums[:, 0] = 1.0, 1.0, 2.0
+    sums[:, 1, 1] = 1.0  # only in translations
+    words = dict.fromkeys(["name", "title", "question", "x_label", "note"], "")
+    figure = f_measure_figure(study, study.subjects, [[sums]], ["a", "b"], **words)
+    assert figure.counts == [2 * len(study), 0]
+    assert figure.series[0].values == [pytest.approx(2 / 3), None]
+    assert figure.series[0].low[1] is None
 
 
 def test_a_run_without_its_corpus_knows_the_counts(

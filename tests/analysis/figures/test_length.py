@@ -111,6 +111,18 @@ def test_further_references_count_in_all_three_figures(study: Study) -> None:
     assert bleu.series[0].values[1] == pytest.approx(expected)
 
 
+def test_a_missing_reference_does_not_count_as_one_without_words(study: Study) -> None:
+    long = [words * 9 for words in study.text.reference_words]
+    lines = [" ".join(words) for words in long]
+    study.text = replace(study.text, reference_words=long, reference_lines=lines)
+    whole = _figures(study, Binning(edges=(1,)))
+    blank = [""] * len(study)
+    study.text = replace(study.text, more_references=[(blank, [[] for _ in blank])])
+    assert [figure.series for figure in _figures(study, Binning(edges=(1,))).values()] == [
+        figure.series for figure in whole.values()
+    ]
+
+
 def test_the_interval_of_a_single_sentence_with_4_grams_reaches_down_to_0(study: Study) -> None:
     only = next(i for i, line in enumerate(study.reference_lines) if len(line.split()) > 3)
     lines = [line if i == only else line[:1] for i, line in enumerate(study.reference_lines)]
