@@ -147,6 +147,14 @@ def test_another_schedule_keeps_what_it_has_too() -> None:
     assert config.training.schedule.warmup == warmup
 
 
+def test_a_file_with_another_schedule_keeps_what_it_has_too(write: Any) -> None:
+    text = '[training]\nmax_updates = 10_000\nschedule = { name = "cosine" }\n'
+    path = write(f'extends = "demo/transformer"\n{text}')
+    chosen = ["training.max_updates=10000", "training.schedule.name=cosine"]
+    ours = load_config("demo/transformer", system_configs(), overrides=chosen)
+    assert load_config(path, system_configs()).training.schedule == ours.training.schedule
+
+
 def test_a_misspelt_section_is_named_even_if_it_holds_the_system(write: Any) -> None:
     error = error_of(write('\n[modle]\nsystem = "transformer"\n'))
     assert error.message == "unknown key modle" and str(error.where).endswith("line 2")
@@ -519,6 +527,8 @@ def test_values_are_checked_without_a_file() -> None:
         ("training=3", "training: input should be a section (got 3)"),
         ("training.seed=-1", "greater than or equal to 0 (got -1)"),
         ("training.seed=4294967296", "less than 4294967296 (got 4294967296)"),
+        (f"training.max_updates={10**400}", f"less than {2**63} (got 1{'0' * 99}…)"),
+        (f"training.schedule.warmup={10**400}", f"less than {2**63} (got 1{'0' * 99}…)"),
     ],
 )
 def test_a_wrong_value_is_explained_in_words_of_the_file(override: str, message: str) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jtrans.config import Config, load_config
+from jtrans.config import Config, build_config, load_config
 from jtrans.errors import CheckpointError, JtransError
 from jtrans.models.zoo import system_configs
 from jtrans.runs import Run, find_run, list_runs
@@ -72,7 +72,25 @@ def test_a_new_run_can_be_opened_with_all_that_was_put_in(
     run = Run.open(Path("runs/first"))
     assert run.config(system_configs()) == config
     assert run.pipeline == pipeline
+    settings = run.info.pop("settings")
     assert run.info == {"format": 1, "data": "data/prepared/x"}
+    assert build_config(settings, system_configs(), where="run.json") == config
+
+
+def test_settings_of_the_last_training_do_not_follow_an_edited_file(
+    make_run: Any, config: Config
+) -> None:
+    run = make_run("first")
+    path = run.folder / "config.toml"
+    path.write_text(config.to_toml().replace("seed = 1", "seed = 2"), encoding="utf-8")
+    run = Run.open(run.folder)
+    assert run.config(system_configs()).training.seed == 2
+    assert run.trained_config(system_configs()) == config
+    info = run.folder / "run.json"  # of an earlier version
+    values = json.loads(info.read_text(encoding="utf-8"))
+    del values["settings"]
+    info.write_text(json.dumps(values), encoding="utf-8")
+    assert Run.open(run.folder).trained_config(system_configs()).training.seed == 2
 
 
 def test_a_run_that_fails_while_being_made_leaves_nothing(
@@ -85,7 +103,8 @@ def test_a_run_that_fails_while_being_made_leaves_nothing(
 
 def test_info_is_added_to(make_run: Any) -> None:
     make_run(seed=1).update_info(parameters=5)
-    assert Run.open(Path("runs/first")).info == {"format": 1, "seed": 1, "parameters": 5}
+    info = Run.open(Path("runs/first")).info
+    assert (info["format"], info["seed"], info["parameters"]) == (1, 1, 5)
 
 
 def test_the_configuration_can_be_replaced(make_run: Any) -> None:

@@ -93,7 +93,7 @@ def train(
     with _alone(), _saved_at_interrupt(should_stop) as is_over:
         return train_run(
             config,
-            data=find_data(data, config, None if restart else folder, run_of_config(recipe)),
+            data=find_data(data, config, folder, run_of_config(recipe)),
             run=folder,
             device=None if device is None else str(device),  # of torch.device, too
             restart=restart,
@@ -176,8 +176,8 @@ def find_data(data: str | Path | None, config: Config, *runs: Path | None) -> Pa
     Args:
         data: the folder given.
         config: the recipe.
-        runs: folders of runs whose data are meant: of the one to continue, of the one whose
-            configuration file was named (`run_of_config`). They need not exist.
+        runs: folders of runs whose data are meant: of the one to continue or to start over, of the
+            one whose configuration file was named (`run_of_config`). They need not exist.
 
     Raises:
         ConfigError: none is given, and the recipe names no corpus.
@@ -206,10 +206,14 @@ def _default_data(config: Config, runs: Iterable[Path | None]) -> Path:
 
     run = next((run for run in runs if run is not None and Run.exists(run)), None)
     if run is not None:
-        recorded = Run(run).info.get("data")
+        try:
+            info = Run(run).info
+        except JtransError:  # damaged: it can still start over
+            info = {}
+        recorded = info.get("data")
         if recorded and Path(recorded).is_dir():
             return Path(recorded)
-        if recorded and config.data.corpus is None:
+        if recorded and not _is_text_of(info, config):
             raise CorpusError(
                 f"the prepared corpus of {run} is no longer in {recorded}",
                 where="--data",
@@ -223,6 +227,17 @@ def _default_data(config: Config, runs: Iterable[Path | None]) -> Path:
             where="--data",
         )
     return PREPARED / config.data.corpus
+
+
+def _is_text_of(info: Mapping[str, Any], config: Config) -> bool:
+    """Return whether the recipe's prepared corpus has the training text that a run records."""
+    from jtrans.data.prepared import PreparedCorpus
+    from jtrans.training.setup.continuing import identity
+
+    if config.data.corpus is None or not (PREPARED / config.data.corpus).is_dir():
+        return False
+    corpus = PreparedCorpus.open(PREPARED / config.data.corpus)
+    return info.get("train") == identity(corpus, "train")
 
 
 def default_run(recipe: object) -> Path:

@@ -106,7 +106,7 @@ def train(
     config = load_config(recipe, system_configs(), overrides=set_ or (), options=options)
     check_run_folder(run)
     run = run or default_run(recipe)
-    data = find_data(data, config, None if restart else run, run_of_config(recipe))
+    data = find_data(data, config, run, run_of_config(recipe))
     if keep_optimiser and from_ is None:
         raise usage_error("--keep-optimiser needs --from", "--from RUN names the run to start from")
     # refused here and not by each of the processes

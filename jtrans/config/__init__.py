@@ -14,6 +14,7 @@ from jtrans.config.schema import Config as Config
 from jtrans.config.schema import SystemConfig as SystemConfig
 from jtrans.config.section import ConfigSection as ConfigSection
 from jtrans.config.section import Count as Count
+from jtrans.config.section import CountOrZero as CountOrZero
 from jtrans.config.section import Rate as Rate
 from jtrans.config.training import InitialWeights as InitialWeights
 from jtrans.config.training import KeepConfig as KeepConfig

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from jtrans.errors import JtransError, did_you_mean, name_hint
 
 Error = TypeVar("Error", bound=JtransError)
+MOST_SHOWN = 100  # characters of a wrong value
 Origins = Sequence[Mapping[str, str]]  # places by dotted key, the most important first
 
 
@@ -59,12 +60,16 @@ def explain_fault(
     if fault["type"] == "model_type" and (keys := _sibling_keys(schema, [*parts, ""])):
         first = "name" if "name" in keys else keys[0]
         hint = f"set its keys, such as {key}.{first}"
-    shown = "" if fault["type"] == "missing" else f" (got {fault['input']!r})"
+    shown = "" if fault["type"] == "missing" else f" (got {_cut(repr(fault['input']))})"
     # a value may be of several types, each with its own fault: "epoch", or a number
     size = len(parts)
     rules = [_rule(other) for other in error.errors() if _key_parts(other)[:size] == parts]
     message = f"{key}: {', or '.join(dict.fromkeys(rules))}{shown}"
     return error_type(message, where=place, hint=hint, kind=kind)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 def origin_of(key: str, origins: Origins, where: str) -> str:

@@ -20,7 +20,8 @@ from pydantic.fields import FieldInfo
 WIDEST_BEAM = 200
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
-Count = Annotated[int, Field(gt=0)]
+Count = Annotated[int, Field(gt=0, lt=2**63)]
+CountOrZero = Annotated[int, Field(ge=0, lt=2**63)]
 Beam = Annotated[int, Field(gt=0, le=WIDEST_BEAM)]
 Text = Annotated[str, Field(min_length=1)]
 

@@ -9,7 +9,16 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from jtrans.config.section import Beam, ConfigSection, Count, NamedSection, Rate, SettingError, Text
+from jtrans.config.section import (
+    Beam,
+    ConfigSection,
+    Count,
+    CountOrZero,
+    NamedSection,
+    Rate,
+    SettingError,
+    Text,
+)
 
 MOST_WEIGHT = 1_000.0  # of a term of the loss: with more nothing is learned
 # results of a validation; "pos" and "ner": the accuracy of labels, for systems that learn them
@@ -52,13 +61,13 @@ class ScheduleConfig(NamedSection):
     name: Literal["inverse-sqrt", "noam", "constant", "rnmt", "plateau", "cosine", "wsd"] = (
         "inverse-sqrt"
     )
-    warmup: Annotated[int, Field(ge=0)] = 4000  # updates; for rnmt, times the replicas
+    warmup: CountOrZero = 4000  # updates; for rnmt, times the replicas
     # inverse-sqrt, cosine, wsd: rate at update 0
     warmup_init: Annotated[float, Field(ge=0.0)] = 1e-7
     floor: Annotated[float, Field(ge=0.0)] = 1e-9  # training ends below this rate
     # rnmt: as if this many replicas shared an update; the decay, in updates times replicas
     replicas: Count | None = None
-    decay_start: Annotated[int, Field(ge=0)] | None = None
+    decay_start: CountOrZero | None = None
     decay_end: Count | None = None
     late_start: bool | None = None  # the decay starts after the warm-up at the earliest
     # plateau: the rate is multiplied by `factor` after `patience` validations without a lower loss
@@ -102,7 +111,7 @@ class KeepConfig(ConfigSection):
     last: Count = 5
     best: Count = 1
     # the number of consecutive validations, those with the best mean BLEU; 0: none
-    window: Annotated[int, Field(ge=0)] = 0
+    window: CountOrZero = 0
     # the first checkpoint of each such period of training stays; 0: none for its time
     every_hours: Annotated[float, Field(ge=0.0)] = 0.0
 
@@ -178,10 +187,10 @@ class TrainingConfig(ConfigSection):
     max_minutes: Annotated[float, Field(gt=0.0)] | None = None
     # or a number of updates, or a time: "30 minutes"
     validate_every: Literal["epoch"] | Count | Minutes = "epoch"
-    validate_sentences: Annotated[int, Field(ge=0)] = 1000  # translated for BLEU; 0: no BLEU
+    validate_sentences: CountOrZero = 1000  # translated for BLEU; 0: no BLEU
     validate_beam: Beam = 1
     # translations that a validation shows, always of the same sentences; 0: none
-    validate_samples: Annotated[int, Field(ge=0)] = 3
+    validate_samples: CountOrZero = 3
     best_metric: Metric = "valid-loss"
     stop: StopConfig | None = None
     keep: KeepConfig = KeepConfig()

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from jtrans.config import Count, LayerStack, Rate, ScalableSizes, SystemConfig
+from jtrans.config import Count, CountOrZero, LayerStack, Rate, ScalableSizes, SystemConfig
 from jtrans.models.convolution_stack import ConvolutionStack, read_stack
 
 
@@ -26,7 +26,7 @@ class AttentionSystemConfig(SystemConfig):
     relu_dropout: Rate = 0.0  # p_r: after the ReLU
     tie: Literal["none", "decoder", "all"] = "none"  # which embedding matrices are shared
     position_layout: Literal["t2t", "vaswani"] = "t2t"
-    position_offset: Annotated[int, Field(ge=0)] = 0  # position of the first token
+    position_offset: CountOrZero = 0  # position of the first token
     position_base: Annotated[float, Field(gt=1.0)] = 10000.0
     scale_positions: bool = False  # (embedding + position) sqrt(E), as the Reformer paper prints it
 
@@ -181,7 +181,7 @@ class ReformerFastConfig(ReformerConfig):
 
     system: Literal["reformer-fast"] = "reformer-fast"  # type: ignore[assignment]
     layers: Count = 5
-    prenet_layers: Annotated[int, Field(ge=0)] = 5  # 0 leaves only its final layer norm
+    prenet_layers: CountOrZero = 5  # 0 leaves only its final layer norm
 
     @property
     def scalable_sizes(self) -> ScalableSizes:
@@ -209,7 +209,7 @@ class PervasiveConfig(SystemConfig):
         "gated-max", "max", "attention", "max-attention", "mean", "scaled-mean"
     ] = "gated-max"
     positions: bool = True  # sinusoids; the published dense networks have none
-    position_offset: Annotated[int, Field(ge=0)] = 0  # position of the first token
+    position_offset: CountOrZero = 0  # position of the first token
     dropout: Rate = 0.1  # p: embedded inputs, every layer, attention weights, hidden states
     tie: Literal["none", "decoder", "all"] = "none"  # which embedding matrices are shared
 
@@ -350,7 +350,7 @@ class HybridConfig(SystemConfig):
     rnmt_attention_dropout: Rate = 0.3
     rnmt_initial_range: Annotated[float, Field(gt=0.0)] = 0.04
     # combinations
-    n_cascade: Annotated[int, Field(ge=0)] = 4  # N_c: Transformer layers on the RNMT+ encoder
+    n_cascade: CountOrZero = 4  # N_c: Transformer layers on the RNMT+ encoder
     cascade_positions: bool = False  # whether positions are added again before these layers
     project: bool = True  # columns are projected to the width; else the memory is 2E wide
 

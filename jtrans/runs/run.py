@@ -56,7 +56,8 @@ class Run(CheckpointFolder, EventLog):
             with whole_folder(folder, replaces=replaces) as temporary:
                 write_text(temporary / "config.toml", config.to_toml())
                 pipeline.save(temporary / "pipeline.json")
-                write_json(temporary / "run.json", {"format": FORMAT, **info})
+                kept = {"format": FORMAT, "settings": _settings(config), **info}
+                write_json(temporary / "run.json", kept)
                 (temporary / "checkpoints").mkdir()
         except (JtransError, OSError) as error:
             if replaces or not cls.exists(folder):
@@ -159,6 +160,16 @@ class Run(CheckpointFolder, EventLog):
             ) from error
         return build_config(values, systems, where=str(path), origins=lambda: [key_lines([path])])
 
+    def trained_config(self, systems: Mapping[str, type[SystemConfig]]) -> Config:
+        """Return the configuration that training had last, however config.toml was edited since.
+
+        Runs of earlier versions know only config.toml.
+        """
+        values = self.info.get("settings")
+        if values is None:
+            return self.config(systems)
+        return build_config(values, systems, where=str(self.folder / "run.json"))
+
     @property
     def word_counts_path(self) -> Path:
         """The file with the counts of the target words of the training text."""
@@ -181,6 +192,7 @@ class Run(CheckpointFolder, EventLog):
     def update_config(self, config: Config) -> None:
         """Replace the resolved configuration: limits and rates may change when a run continues."""
         write_text(self.folder / "config.toml", config.to_toml())
+        self.update_info(settings=_settings(config))
 
     # Results
 
@@ -230,3 +242,8 @@ def _check_name(folder: Path) -> None:
             hint="rename it; if it is UTF-8, and only the locale is not, set PYTHONUTF8=1",
             kind="run.name",
         ) from error
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    """Return a configuration as plain values, without what is not set."""
+    return tomllib.loads(config.to_toml())

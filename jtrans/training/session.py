@@ -158,10 +158,10 @@ class _Session:
         config = with_sizes(
             self.config,
             resolve_device(self.device).type,
-            continued.config(system_configs()) if continued else None,
+            continued.trained_config(system_configs()) if continued else None,
         )
         if continued:
-            check_initial(continued, self.initial)
+            check_initial(continued, self.initial, keep_optimiser=self.keep_optimiser)
         recorded = continued.info if continued else {}
         return _Plan(
             config=config,
@@ -196,6 +196,7 @@ class _Session:
             )
         with existing.lock() if existing else contextlib.nullcontext():
             info = _run_info(self.corpus, trainer.model, initial, copied)
+            info["keep_optimiser"] = self.keep_optimiser
             info[LARGEST] = trainer.plan.largest
             pipeline, is_replaced = self.corpus.pipeline, existing is not None
             Run.create(self.run, plan.config, pipeline, info, replaces=is_replaced)

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 import torch
 from plugins.command_line import Jtrans, start_process
+from plugins.small_corpus import make_nouns
 from safetensors.torch import load_file, save_file
 
 from jtrans.cli.stop_signals import StopSignals
@@ -87,7 +89,10 @@ def test_a_run_continues_with_its_own_data(workplace: Path, jtrans: Jtrans) -> N
     continued = jtrans(*command)
     assert continued.code == 0 and "continues at update 6" in continued.err
     restarted = jtrans("train", "tiny.toml", "--run", "run", "--restart")
-    assert restarted.code == 2 and "--data DIR" in restarted.err  # the run is forgotten
+    assert restarted.code == 0 and "(new)" in restarted.err
+    (Path("run") / "run.json").write_text("{", encoding="utf-8")
+    damaged = jtrans("train", "tiny.toml", "--run", "run", "--restart")
+    assert damaged.code == 2 and "--data DIR" in damaged.err
 
 
 @pytest.mark.parametrize("options", [("--run", "run", "--restart"), ("--run", "other")])
@@ -101,11 +106,17 @@ def test_the_configuration_file_of_a_run_means_its_data(
 
 
 def test_a_run_whose_data_are_gone_says_where_they_were(workplace: Path, jtrans: Jtrans) -> None:
-    jtrans("train", "tiny.toml", "--data", "data", "--run", "run")
-    (workplace / "data").rename(workplace / "moved")
+    (workplace / "data").rename(workplace / "mine")
+    jtrans("train", "tiny.toml", "--data", "mine", "--run", "run")
+    (workplace / "mine").rename(workplace / "moved")
     command = ("train", "run/config.toml", "--run", "run", "--set", "training.max_updates=8")
-    refused = jtrans(*command)
-    assert refused.code == 2 and f"is no longer in {workplace / 'data'}" in refused.err
+    other = ("--set", "data.corpus=nouns")  # its text is not that of the run
+    make_nouns(workplace / "data" / "prepared" / "nouns", seed=5)
+    for more in ((), other, ("--restart",), (*other, "--restart")):
+        refused = jtrans(*command, *more)
+        assert refused.code == 2 and f"is no longer in {workplace / 'mine'}" in refused.err
+    shutil.copytree("moved", "data/prepared/animals")
+    assert jtrans(*command, "--set", "data.corpus=animals").code == 0
     assert jtrans(*command, "--data", "moved").code == 0
 
 

@@ -72,7 +72,7 @@ def test_a_missing_corpus_is_refused(make_config: Any, tmp_path: Path) -> None:
         ({"best_metric": "valid-bleu", "validate_sentences": 0}, "config.value"),
         ({"model": {"width": 2**40, "heads": 1}}, "config.too-large"),
         ({"model": {"width": 10**9, "heads": 1}}, "config.too-large"),
-        ({"model": {"ffn_width": 10**30}}, "config.too-large"),
+        ({"model": {"ffn_width": 10**18}}, "config.too-large"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(
@@ -229,6 +229,29 @@ def test_changed_rates_are_reported(run: Path, corpus: PreparedCorpus, make_conf
     assert changes.seen == ["training.learning_rate 0.01 -> 0.001", "training.max_updates 3 -> 4"]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("batch_tokens = 60", "batch_tokens = 90", "training.batch_tokens"),
+        ("seed = 1", "seed = 2", "training.seed"),
+    ],
+)
+def test_fixed_settings_cannot_be_changed_in_the_file_of_the_run_either(
+    run: Path, corpus: PreparedCorpus, old: str, new: str, key: str
+) -> None:
+    path = run / "config.toml"
+    text = path.read_text(encoding="utf-8")
+    assert text.count(f"\n{old}\n") == 1
+    edited = text.replace(f"\n{old}\n", f"\n{new}\n").replace("max_updates = 3", "max_updates = 4")
+    path.write_text(edited, encoding="utf-8")
+    with pytest.raises(ConfigError, match=f"{key} is .* here, but the run has"):
+        train(Run(run).config(system_configs()), data=corpus.folder, run=run)
+    path.write_text(text.replace("max_updates = 3", "max_updates = 4"), encoding="utf-8")
+    changes = Changes()
+    train(Run(run).config(system_configs()), data=corpus.folder, run=run, events=changes)
+    assert changes.seen == ["training.max_updates 3 -> 4"]
+
+
 def test_a_changed_search_is_reported(run: Path, corpus: PreparedCorpus, make_config: Any) -> None:
     changes = Changes()
     config = with_search(make_config(max_updates=4), beam=3, max_length="S+5")
@@ -240,6 +263,9 @@ def test_a_run_with_the_old_names_of_settings_continues_under_the_new_ones(
     run: Path, corpus: PreparedCorpus, make_config: Any
 ) -> None:
     path, changes = run / "config.toml", Changes()
+    earlier = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    del earlier["settings"]
+    (run / "run.json").write_text(json.dumps(earlier), encoding="utf-8")
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("micro_batch_", "pass_"), encoding="utf-8")
     assert "pass_joint" in path.read_text(encoding="utf-8")
@@ -591,6 +617,8 @@ def test_a_run_continues_from_the_run_that_it_began_with(
     for initial in (None, Run(other), Run(namesake)):
         error = refusal(ConfigError, begun, **chosen, initial=initial)
         assert str(run) in f"{error.message} {error.hint}"
+    error = refusal(ConfigError, begun, **chosen, initial=Run(run), keep_optimiser=True)
+    assert error.message == "the run began without --keep-optimiser"
     train(**chosen, run=begun, initial=Run(run))
     refusal(ConfigError, begun, **chosen, initial=Run(other))
     assert not train(**chosen, run=begun).trained

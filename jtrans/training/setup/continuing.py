@@ -54,7 +54,7 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]
         ConfigError: a setting that a run cannot change.
     """
     check_same_corpus(run, corpus)
-    trainings = run.config(system_configs()).training, config.training
+    trainings = run.trained_config(system_configs()).training, config.training
     is_decided_by_text = all(training.keep.window for training in trainings) or any(
         all(metric in training.deciding_metrics.values() for training in trainings)
         for metric in OF_TRANSLATIONS
@@ -93,22 +93,32 @@ def check_same_corpus(run: Run, corpus: PreparedCorpus) -> None:
     if any(corpus.label_names.get(kind) != names for kind, names in run.label_names.items()):
         difference = "labels"
     if difference:
+        data = run.info.get("data", "DIR")
+        data = data if Path(data).is_dir() else "DIR"  # it may have been moved
         raise CheckpointError(
             f"the run {run.folder} was trained with different {difference} from {corpus.folder}",
             where=str(run.folder),
-            hint=f"--data {shlex.quote(run.info.get('data', 'DIR'))} continues it; --restart "
+            hint=f"--data {shlex.quote(data)} continues it; --restart --data {corpus.folder} "
             "starts over",
             kind="run.other-corpus",
         )
 
 
-def check_initial(run: Run, initial: Run | None) -> None:
+def check_initial(run: Run, initial: Run | None, *, keep_optimiser: bool) -> None:
     """Check that `run` continues with the run whose weights it began with, or needs it no longer.
 
     Raises:
-        ConfigError: it began with another one, or with none.
+        ConfigError: it began with another one, or with none; or its optimiser began otherwise.
     """
     began = run.info.get("from")
+    kept = run.info.get("keep_optimiser", keep_optimiser)  # not in runs of earlier versions
+    if began and initial is not None and kept != keep_optimiser:
+        raise ConfigError(
+            f"the run began {'with' if kept else 'without'} --keep-optimiser",
+            where=str(run.folder),
+            hint=f"{'add it' if kept else 'leave it out'} to continue; --restart starts over",
+            kind="config.fixed-key",
+        )
     if initial is None:
         if not began or run.checkpoints():
             return
@@ -132,7 +142,8 @@ def check_initial(run: Run, initial: Run | None) -> None:
 def different_settings(run: Run, config: Config) -> dict[str, tuple[Any, Any]]:
     """Return the settings that differ from those of a run, with both values, by dotted key."""
     old, new = (
-        _flat(each.model_dump(mode="json")) for each in (run.config(system_configs()), config)
+        _flat(each.model_dump(mode="json"))
+        for each in (run.trained_config(system_configs()), config)
     )
     keys = sorted(key for key in {*old, *new} if old.get(key) != new.get(key))
     return {key: (old.get(key), new.get(key)) for key in keys}
