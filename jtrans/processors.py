@@ -145,3 +145,23 @@ def own_command() -> list[str]:
     """
     begins_here = sys.path[:1] in ([""], [str(Path.cwd())])
     return [sys.executable, *([] if begins_here else ["-P"]), "-m", "jtrans"]
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether a process of this machine runs; not if it is dead, but not yet reaped."""
+    if sys.platform == "win32":
+        return True  # asking would end it
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # it belongs to somebody else
+    return process_status(pid)[:1] != ["Z"]
+
+
+def process_status(pid: int) -> list[str]:
+    """Return state, number of the parent and more of a process; empty where /proc is missing."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return []

@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from jtrans.files import read_json, write_json
+from jtrans.processors import is_alive
 from jtrans.runs import Run
 from scripts.bench.interleave import prepared_corpus, processor
 
@@ -118,15 +119,7 @@ def wait_until(is_true: Callable[[], bool], seconds: float = LIMIT_SECONDS) -> f
 
 def are_gone(process_ids: Sequence[int]) -> bool:
     """Return whether all these processes have ended."""
-    return all(is_gone(each) for each in process_ids)
-
-
-def is_gone(process_id: int) -> bool:
-    """Return whether a process has ended."""
-    try:
-        return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
+    return not any(map(is_alive, process_ids))
 
 
 def left_over(folder: Path) -> list[str]:
@@ -209,7 +202,7 @@ def silent(folder: Path, data: Path) -> dict[str, Any]:
         starts, stopped = training.count("start"), ranks_of(process)[1]
         os.kill(stopped, signal.SIGSTOP)
         try:
-            ended = wait_until(lambda: is_gone(stopped))
+            ended = wait_until(lambda: not is_alive(stopped))
             again = wait_until(lambda: training.count("start") > starts)
         finally:
             process.send_signal(signal.SIGTERM)

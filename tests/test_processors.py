@@ -156,3 +156,18 @@ def test_files_of_the_user_do_not_replace_modules_in_processes_started_anew(
     assert version().startswith("jtrans ")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])  # as `python -m jtrans` has it
     assert version() == "from the sources\n"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_dead_process_that_nobody_has_reaped_is_not_alive() -> None:
+    assert processors.is_alive(os.getpid())
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert processors.is_alive(process.pid)
+    process.kill()
+    deadline = time.monotonic() + 20
+    while processors.is_alive(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(process.pid, 0)  # it still has its number
+    assert not processors.is_alive(process.pid)
+    process.communicate()
+    assert not processors.is_alive(process.pid)

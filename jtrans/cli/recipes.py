@@ -164,7 +164,8 @@ def _copy(name: str, destination: Path) -> Path:
             hint=f"jtrans train {shlex.quote(name)} trains it; jtrans recipes lists recipes",
             kind="config.copy",
         )
-    text = recipe_text(name)
+    # it is copied to be changed, and the scores expected of it are those of its own settings
+    text = re.sub(r"(?ms)^\[expect\b.*?(?=^\[|\Z)", "", recipe_text(name))
     if destination.is_dir():
         destination = destination / f"{name.rpartition('/')[2]}.toml"
     if destination.suffix != ".toml":

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import socket
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jtrans.cli.tables import print_table
 from jtrans.errors import how_many
+from jtrans.processors import is_alive
 
 if TYPE_CHECKING:
     from jtrans.config import Config
@@ -62,7 +61,7 @@ def run_values(run: Run) -> dict[str, Any]:
         "updates": highest("update"),
         "epochs": highest("epoch"),
         "seconds": highest("seconds") or 0.0,
-        "state": _state(run, events),
+        "state": _state(run),
         "fault": end.get("fault"),
         "reason": end.get("reason"),
         "damaged_log_lines": run.damaged_lines(),
@@ -204,17 +203,17 @@ def sparkline(values: Sequence[float], width: int = CURVE_WIDTH) -> str:
     return "".join(BLOCKS[round((mean - low) * scale)] for mean in means)
 
 
-def _state(run: Run, events: Sequence[Mapping[str, Any]]) -> str:
+def _state(run: Run) -> str:
     """Return what became of a run.
 
     It is `new`, `imported`, `running`, `interrupted` (without a word), `stopped`, `failed` or
     `finished`.
     """
-    ends = [event for event in events if event.get("event") in ("start", "end")]
-    if not ends:
+    last = run.last_start_or_end()
+    if last is None:
         return "imported" if _origin(run.info.get("imported")) else "new"
-    if _is_end(ends[-1]):
-        reason = str(ends[-1].get("reason"))
+    if _is_end(last):
+        reason = str(last.get("reason"))
         return reason if reason in ("stopped", "failed") else "finished"
     return "running" if _is_alive(run) else "interrupted"
 
@@ -233,13 +232,9 @@ def _is_alive(run: Run) -> bool:
 
     try:
         owner = read_json(run.folder / "lock.json")
-        if owner["host"] == socket.gethostname() and sys.platform != "win32":
-            os.kill(int(owner["pid"]), 0)  # asks whether it exists
-    except PermissionError:
-        return True  # it does, and belongs to somebody else
-    except (JtransError, OSError, KeyError, TypeError, ValueError):
+        return owner["host"] != socket.gethostname() or is_alive(int(owner["pid"]))
+    except (JtransError, KeyError, TypeError, ValueError):
         return False
-    return True
 
 
 def _last(events: Sequence[Mapping[str, Any]], name: str) -> Any:

@@ -41,6 +41,10 @@ class EventLog:
         """Return the logged events, skipping a line truncated by a crash."""
         return [event for event in self._events_by_line() if event is not None]
 
+    def last_start_or_end(self) -> dict[str, Any] | None:
+        """Return the newest event of a start or an end of training, None if there is none."""
+        return next(filter(is_start_or_end, reversed(self.events())), None)
+
     def lasting_events(self) -> list[dict[str, Any]]:
         """Return the logged events without the curves of updates that training went back from."""
         kept: list[dict[str, Any]] = []
@@ -82,10 +86,15 @@ class EventLog:
         repeated.
         """
         events = self.events()
-        events[count:] = [each for each in events[count:] if each.get("event") in ("start", "end")]
+        events[count:] = filter(is_start_or_end, events[count:])
         lines = [json.dumps(event, ensure_ascii=False) + "\n" for event in events]
         write_text(self.folder / "log.jsonl", "".join(lines))
         return len(events)
+
+
+def is_start_or_end(event: Mapping[str, Any]) -> bool:
+    """Return whether a logged event is a start or an end of training."""
+    return event.get("event") in ("start", "end")
 
 
 def vanished(folder: Path) -> WorkError:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.errors import EXIT_BAD_INPUT, JtransError, WorkError
+from jtrans.errors import EXIT_BAD_INPUT, ConfigError, JtransError, WorkError
 from jtrans.evaluation.seeds import t_quantile
 from jtrans.files import write_text
 from jtrans.models.zoo import system_configs
@@ -66,12 +66,31 @@ class ScalingPlan:
 
         Raises:
             JtransError: a system without depth and width, a corpus that cannot be read, or a run
-                with other settings.
+                with other settings; weights to begin with (`training.init_from`) that do not fit
+                all three sizes.
         """
-        for config in self.configs.values():
+        for name, config in self.configs.items():
             stack_sizes(config)
+            self._check_initial_weights(name, config)
         for name, config in self.configs.items():
             self.check_runs(name, config)
+
+    def _check_initial_weights(self, name: str, config: Config) -> None:
+        if not config.training.init_from:
+            return
+        from jtrans.models.zoo import build_model
+        from jtrans.training.weights.initial import initialise
+
+        corpus = PreparedCorpus.open(self.data)
+        sides = corpus.pipeline.source, corpus.pipeline.target
+        model = build_model(config.model, *(len(side.vocabulary) for side in sides))
+        try:
+            initialise(model, config, corpus)
+        except ConfigError as error:
+            if name != BASE:
+                error.hint = "leave them out: --set training.init_from=[]; or take only those of "
+                error.hint += "parts that keep their sizes, such as the embeddings"
+            raise
 
     def check_runs(self, name: str, config: Config) -> None:
         """Refuse runs of a model that were begun with other settings or data.

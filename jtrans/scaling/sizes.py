@@ -12,7 +12,8 @@ def scalable_sizes(config: Config) -> ScalableSizes:
     """Return how the system of a configuration is scaled.
 
     Raises:
-        ConfigError: the system has no depth and width to scale.
+        ConfigError: the system has no depth and width to scale, or declares settings that it does
+            not have.
     """
     sizes = config.model.scalable_sizes
     if sizes is None:
@@ -27,6 +28,18 @@ def scalable_sizes(config: Config) -> ScalableSizes:
             + ": it declares no stack of layers with an FFN in each",
             where="model.system",
             hint=f"systems that can be scaled, with their default settings: {', '.join(able)}",
+            kind="scaling.no-depth",
+        )
+    keys = [*(stack.key for stack in sizes.stacks), sizes.ffn_width, sizes.width]
+    absent = [key for key in keys if not isinstance(getattr(config.model, key, None), int)]
+    if absent or not sizes.stacks:
+        what = (
+            f"the setting {absent[0]}, which it does not have" if absent else "no stack of layers"
+        )
+        raise ConfigError(
+            f"{config.model.system} declares {what}",
+            where="scalable_sizes",
+            hint="docs/adding-a-system.md shows what a system declares to be scaled",
             kind="scaling.no-depth",
         )
     return sizes

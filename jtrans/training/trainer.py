@@ -181,8 +181,8 @@ class Trainer:
         first = self.state.update
         if self.is_finished:
             reason = str(self.stopping.reached(self.state))
-            edges = [each for each in self.run.events() if each.get("event") in ("start", "end")]
-            if edges and edges[-1]["event"] == "start":  # killed after the last checkpoint
+            last = self.run.last_start_or_end()
+            if last and last["event"] == "start":  # killed after the last checkpoint
                 self._log_end(reason)
             return self.state.result(self.run.folder, reason, first)
         if self.ranks.is_first:

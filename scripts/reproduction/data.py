@@ -26,6 +26,13 @@ def open_data(
     if not PreparedCorpus.exists(folder):
         from jtrans import api
 
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise usage_error(
+                f"{folder} exists and is not a prepared corpus",
+                f"--data data/prepared/{task}, which is prepared where it is missing",
+                where="--data",
+            )
+
         api.prepare(task, out=folder, originals=originals, progress=progress)
     corpus = PreparedCorpus.open(folder)
     languages = "-".join(corpus.languages)

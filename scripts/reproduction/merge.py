@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from jtrans.config import load_config
 from jtrans.errors import ConfigError, JtransError
+from jtrans.models.zoo import system_configs
 from scripts.reproduction.results import RowResult
 from scripts.reproduction.settings import settings_differ
 
@@ -225,6 +227,14 @@ def _check_row(
         raise ConfigError(
             f"{path} is the result of {what}, which is not a row of this experiment",
             hint=f"its rows are {', '.join(sorted(recipes))}",
+            kind="reproduce.other-row",
+        )
+    system = load_config(result.recipe, system_configs()).model.system
+    if result.config["model"]["system"] != system:
+        raise ConfigError(
+            f"{path} is the result of {result.config['model']['system']}, and {result.recipe} is "
+            f"{system}",
+            hint="leave it out: its row or its recipe was edited",
             kind="reproduce.other-row",
         )
     if absent := [split for split in splits if split not in result.splits]:

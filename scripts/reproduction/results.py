@@ -199,7 +199,10 @@ class RowResult:
         updates, most = self.training["updates"], training.get("max_updates")
         if most is not None and updates > most:
             return f"training.updates is {updates:,}, more than config.training.max_updates"
-        if self.curve[-1][0] > updates:
+        validated = [update for update, _, _ in self.curve]
+        if validated != sorted(set(validated)):
+            return "curve: its updates do not increase"
+        if validated[-1] > updates:
             return f"training.updates is {updates:,}, less than the last of its curve"
         if self.data["is_subset"] and self.data["complete_pairs"] is None:
             return "data: of a subset, complete_pairs is missing"

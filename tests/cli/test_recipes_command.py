@@ -73,6 +73,14 @@ def test_a_copy_trains_the_same_model_from_anywhere(jtrans: Jtrans, tmp_path: Pa
     )
 
 
+def test_a_copy_expects_no_scores_as_it_will_be_changed(jtrans: Jtrans, tmp_path: Path) -> None:
+    copy, name = tmp_path / "my.toml", "demo/transformer-small"
+    assert jtrans("recipes", name, "--copy", copy).code == 0
+    recipe = load_config(name, system_configs())
+    assert recipe.expect
+    assert load_config(str(copy), system_configs()) == recipe.model_copy(update={"expect": {}})
+
+
 def test_a_copy_into_a_folder_keeps_the_name(jtrans: Jtrans, tmp_path: Path) -> None:
     written = json.loads(jtrans("recipes", "demo/transformer", "--copy", tmp_path, "--json").out)
     assert written["copy"] == str(tmp_path / "transformer.toml")

@@ -175,6 +175,10 @@ def test_three_models_are_trained_and_the_scaled_recipe_trains(
     )
     assert (out / f"scaled-{sizes}-2" / "run.json").is_file()
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*.safetensors")}
+    written = (out / "scaled.toml").read_bytes()
+    same = jtrans(*line, "--seeds", "2", "--ratio", "1")
+    assert (same.code, "the base model stays as it is" in same.err) == (0, True)
+    assert (out / "scaled.toml").read_bytes() == written
     assert jtrans(*line, "--seeds", "2", "--run", "--json").code == 0
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
@@ -185,6 +189,18 @@ def test_the_configuration_file_of_a_run_is_scaled_on_its_corpus(
     run = run_on(corpus, "mine").folder
     plan = make_plan(str(run / "config.toml"), None, None, 2.0, 1, None, [])
     assert (plan.data, plan.out) == (corpus.folder, Path("runs/scale/mine"))
+
+
+def test_weights_that_fit_the_base_model_alone_are_refused_before_any_work(
+    jtrans: Jtrans, corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
+) -> None:
+    run = run_on(corpus, "mine").folder
+    text = (run / "config.toml").read_text(encoding="utf-8")
+    begun = text.replace("init_from = []", f'init_from = [{{ run = "{run}" }}]')
+    (tmp_path / "begun.toml").write_text(begun, encoding="utf-8")
+    result = jtrans("scale", "begun.toml", "--data", corpus.folder, "--out", "scale")
+    assert (result.code, "--set training.init_from=[]" in result.err) == (2, True), result.err
+    assert not (tmp_path / "scale").exists()
 
 
 @pytest.mark.thorough

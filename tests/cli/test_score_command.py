@@ -316,6 +316,17 @@ def test_a_band_is_of_the_case_in_which_its_run_writes(
     assert result.code == 4  # the other run's band is checked
 
 
+@pytest.mark.parametrize("last", [{"event": "start"}, {"event": "end", "reason": "stopped"}])
+def test_a_band_is_not_for_a_run_that_is_not_finished(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus, last: dict[str, str]
+) -> None:
+    run = _run_of(corpus, make_run, config={"expect": {"test": IMPOSSIBLE}})
+    (run / "log.jsonl").write_text(json.dumps(last) + "\n", encoding="utf-8")
+    result = jtrans("score", run)
+    assert result.code == 0
+    assert "run: band not checked: its training is not finished\n" in result.err
+
+
 def test_a_band_may_be_of_an_average(
     jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
 ) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from jtrans.config import Config, build_config
+from jtrans.config import Config, LayerStack, ScalableSizes, build_config
 from jtrans.errors import ConfigError
+from jtrans.models.systems import TransformerConfig
 from jtrans.models.zoo import build_model, system_configs
 from jtrans.scaling.sizes import ffn_width, layer_counts, resized, stack_sizes, width_ratio
 from jtrans.scaling.solve import layer_parameters
@@ -69,3 +70,20 @@ def test_expected_scores_are_not_those_of_other_sizes() -> None:
     base = build_config(values, system_configs(), where="test")
     assert base.expect
     assert resized(base).expect == {}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "fault"),
+    [
+        (ScalableSizes((LayerStack("depth", 4, 2),)), "the setting depth"),
+        (ScalableSizes((LayerStack("encoder_layers", 4, 2),), ffn_width="F"), "the setting F"),
+        (ScalableSizes(()), "no stack"),
+    ],
+)
+def test_a_system_that_declares_what_it_does_not_have_is_told_so(
+    sizes: ScalableSizes, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of("transformer")
+    monkeypatch.setattr(TransformerConfig, "scalable_sizes", property(lambda _: sizes))
+    with pytest.raises(ConfigError, match=f"transformer declares {fault}"):
+        stack_sizes(config)

@@ -381,6 +381,16 @@ def test_results_of_other_machines_are_merged(
     assert len(read_results(tmp_path / "out" / "rows")) == 4
 
 
+def test_a_folder_that_is_no_prepared_corpus_is_refused_by_its_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.de").write_text("ja\n", encoding="utf-8")
+    command = ["demo", "--task", "grammar-de-en", "--data", tmp_path, "--out", tmp_path / "out"]
+    assert reproduce(*command) == 2
+    error = capsys.readouterr().err
+    assert "is not a prepared corpus" in error and "--data data/prepared/grammar-de-en" in error
+
+
 def test_results_of_other_data_than_that_of_the_command_are_not_merged(
     done: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -161,6 +161,8 @@ def _bands(
             others = _other_settings(
                 member, config, expected.checkpoint, lowercase, is_window=is_window
             )
+            if _is_unfinished(member.run):
+                others.append("its training is not finished")
             usual = tokenizer_name(member.run.pipeline.target.language)
             if expected.metric == "bleu" and tokenizer not in (None, usual):
                 others.append(f"it is for the tokenizer {usual}, not {tokenizer}")
@@ -186,6 +188,12 @@ def _digest(member: Member) -> str | None:
         return digest_of(member.corpus.digests(), member.text.split)
     except KeyError:  # of a version that did not record digests
         return None
+
+
+def _is_unfinished(run: Run) -> bool:
+    """Return whether a run is at work, was interrupted or stopped, or failed."""
+    last = run.last_start_or_end()
+    return last is not None and last.get("reason") in (None, "stopped", "failed")
 
 
 def _other_settings(

@@ -28,12 +28,12 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from torch._C._distributed_c10d import PrefixStore, TCPStore
 
 from jtrans.errors import EXIT_FAILED
+from jtrans.processors import is_alive, process_status
 from jtrans.training.distributed.place import launcher_process, say_ended
 
 PULSE_SECONDS = 2.0  # between two signs of life
@@ -125,7 +125,7 @@ class Watchdog:
                 return failure.message
             for rank in range(self.count):
                 sign = self._try(functools.partial(self._sign, rank))
-                if sign and sign["host"] == self.host and not _is_alive(sign["pid"]):
+                if sign and sign["host"] == self.host and not is_alive(sign["pid"]):
                     return f"{_name(rank, sign)} has died ({_where(sign)})"
             time.sleep(0.1)
         return None
@@ -244,26 +244,9 @@ def _end_silent(pid: int) -> None:
 
     Only on Linux; on other systems the launcher does this later.
     """
-    if _status(pid)[1:2] != [str(os.getppid())]:
+    if process_status(pid)[1:2] != [str(os.getppid())]:
         return  # another process has its number
     with contextlib.suppress(OSError):
         os.kill(pid, signal.SIGUSR1)
         time.sleep(1.0)
         os.kill(pid, signal.SIGKILL)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return _status(pid)[:1] != ["Z"]  # dead, and not yet reaped
-
-
-def _status(pid: int) -> list[str]:
-    """Return state, number of the parent and more of a process; empty where /proc is missing."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return []
