@@ -146,13 +146,15 @@ def check_settings(
         ConfigError: naming what to write instead.
     """
     limit = limit_of(setting)
+    averaged = ", ".join(row.name for row in rows if row.average)
     for key in (text.partition("=")[0].strip() for text in settings):
         if key == "training.seed":
             raise usage_error(f"--set {key} has no effect: --seeds decides", "--seeds 7", "--set")
         if key == "data.corpus":
             raise usage_error(f"--set {key} has no effect: --data decides", "--data DIR", "--set")
-        if average and key == "training.keep.last":
-            message = f"--set {key} has no effect: --average keeps what it needs"
+        if (average or averaged) and key == "training.keep.last":
+            whose = "--average" if average else f"the average of {averaged}"
+            message = f"--set {key} has no effect: {whose} keeps what it needs"
             raise usage_error(message, "leave it out", "--set")
         if limit and key.removeprefix("training.").split(".")[0] in LIMITS:
             raise usage_error(

@@ -70,10 +70,10 @@ class Job:
     def config(self, row: Row, seed: int) -> Config:
         """Return the resolved configuration of a row."""
         more = {"training.seed": seed}
-        if self.average:
+        if average := row.average or self.average:
             # interrupted training also leaves checkpoints between validations
             of_row = row.settings.get("training.keep.last", 0)
-            more["training.keep.last"] = max(of_row, 2 * self.average)
+            more["training.keep.last"] = max(of_row, 2 * average)
         return row_config(row, self.task, self.setting, self.overrides, more)
 
     def checkpoint(self, row: Row) -> str:
@@ -256,19 +256,23 @@ def choose_checkpoint(run: Run, average: int) -> str:
     """Return the checkpoint to translate with: the best, or an average of the last `average`.
 
     Raises:
-        CheckpointError: the run has fewer validations than `average`.
+        CheckpointError: the run has fewer validations than `average`, or has not kept the
+            checkpoint of one of them.
     """
     if not average:
         return "best"
     from jtrans.training.weights.averaging import average_checkpoints
 
-    validated = {event["update"] for event in run.validations()}
-    chosen = [each for each in run.checkpoints() if each.update in validated][-average:]
+    validated = sorted({int(event["update"]) for event in run.validations()})[-average:]
+    chosen = [each for each in run.checkpoints() if each.update in validated]
     if len(chosen) < average:
+        again = "delete the run: the same command trains it again, and keeps them"
+        fewer = f"--average {max(len(validated), 1)}, or train longer"
         raise CheckpointError(
-            f"the run has {how_many(len(chosen), 'checkpoint')} of validations, not {average}",
+            f"the run has {how_many(len(chosen), 'checkpoint')} of its last validations, "
+            f"not {average}",
             where=str(run.folder),
-            hint=f"--average {max(len(chosen), 1)}, or train longer",
+            hint=fewer if len(validated) < average else again,
             kind="checkpoint.missing",
         )
     name = f"average-{average}"

@@ -18,16 +18,17 @@ from typing import Any, NoReturn
 
 import pytest
 import torch
-from plugins.small_corpus import make_nouns
+from plugins.small_corpus import make_nouns, tiny_config
 
 from jtrans.config import find_config, load_config, recipe_names
 from jtrans.config.schema import ExpectBand
 from jtrans.corpora.catalogue.load import find_entry
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.errors import ConfigError
+from jtrans.errors import CheckpointError, ConfigError
 from jtrans.evaluation.significance import PairedResult
 from jtrans.models.zoo import build_model, system_configs
 from jtrans.runs import Run
+from jtrans.training.session import train
 from scripts.reproduction import command
 from scripts.reproduction.catalogue import (
     Experiment,
@@ -41,7 +42,7 @@ from scripts.reproduction.data import catalogue_name
 from scripts.reproduction.merge import read_results
 from scripts.reproduction.notes import notes
 from scripts.reproduction.results import RowResult
-from scripts.reproduction.row import Job, machine, score_split
+from scripts.reproduction.row import Job, choose_checkpoint, machine, score_split
 from scripts.reproduction.settings import limit_named, plain, settings_differ
 from scripts.reproduction.summary import RowSummary, processor_minutes, summarise
 from scripts.reproduction.table import cells, minutes_of
@@ -308,7 +309,7 @@ def test_a_row_that_cannot_be_averaged_does_not_keep_others_from_being_made(
     monkeypatch.setattr(command, "find_experiment", lambda name, task: experiment)
     line = ["pair", *TASK, *place(data, tmp_path / "out"), "--seeds", 1, *settings()]
     assert reproduce(*line) == 1
-    assert "checkpoints of validations, not 9" in capsys.readouterr().err
+    assert "of its last validations, not 9" in capsys.readouterr().err
     assert [result.row for result in read_results(tmp_path / "out" / "rows")] == ["plain"]
 
 
@@ -481,6 +482,10 @@ def test_the_number_of_checkpoints_is_not_set_where_average_decides_it(
     assert reproduce(*line, "--average", 5) == 2
     assert "--average keeps what it needs" in capsys.readouterr().err
     assert reproduce(*line) == 0
+    capsys.readouterr()
+    line[:3] = ["transformer-tiny", "--task", "multi30k-en-de"]
+    assert reproduce(*line) == 2
+    assert "the average of transformer-tiny keeps what it needs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -916,6 +921,29 @@ def test_averages_keep_the_checkpoints_that_a_row_asks_for(data: Path, tmp_path:
     for average, kept in ((0, 10), (3, 10), (6, 12)):
         job = Job("grammar-de-en", corpus, tmp_path, average=average)
         assert job.config(row, seed=1).training.keep.last == kept
+        own = job.config(replace(row, average=8), seed=1)
+        assert own.training.keep.last == 16
+    (row,) = find_experiment("transformer-tiny", "multi30k-en-de").rows
+    kept = Job("multi30k-en-de", corpus, tmp_path).config(row, seed=1).training.keep.last
+    assert (row.average, kept) == (10, 20)
+
+
+def test_an_average_is_of_the_last_validations_or_refused(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, config = Run(tmp_path / "run"), tiny_config(validate_every=2, max_updates=6)
+    train(config, data=data, run=run.folder)
+    monkeypatch.setattr(run, "validations", lambda: [{"update": update} for update in (2, 4)])
+    average = run.checkpoint(choose_checkpoint(run, 2))  # 6 as if saved between validations
+    record = json.loads((average.folder / "average.json").read_text(encoding="utf-8"))
+    assert record["of"] == ["step-00000002", "step-00000004"]
+    monkeypatch.undo()
+    shutil.rmtree(run.checkpoint("4").folder)
+    assert choose_checkpoint(run, 1) == "average-1"
+    for count, hint in ((2, "delete the run"), (9, "--average 3, or train longer")):
+        with pytest.raises(CheckpointError, match=f"last validations, not {count}") as caught:
+            choose_checkpoint(run, count)
+        assert str(caught.value.hint).startswith(hint)
 
 
 def test_minutes_have_a_decimal_where_whole_minutes_would_be_coarse() -> None:
