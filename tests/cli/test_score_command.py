@@ -25,6 +25,7 @@ from plugins.random_runs import MakeRun
 from plugins.small_corpus import WHITESPACE, make_nouns
 from sacrebleu.metrics.bleu import BLEU
 
+from jtrans.cli.score.report import Band
 from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data.prepared import PreparedCorpus, digest_of
 from jtrans.decoding.translator import Translator
@@ -273,6 +274,11 @@ def test_a_score_outside_the_expected_band_fails(
     assert expected["is_held"] == (code == 0)
     assert ("outside the expected" in result.err) == (code == 4)
     assert ("within the expected" in result.err) == (code == 0)
+
+
+@pytest.mark.parametrize(("value", "is_held"), [(32.396, True), (32.394, False), (33.004, True)])
+def test_a_score_is_compared_with_its_band_as_it_is_shown(value: float, is_held: bool) -> None:
+    assert Band("run", "bleu", 32.4, 33.0, value).is_held == is_held
 
 
 IMPOSSIBLE = {"metric": "chrf", "low": -2.0, "high": -1.0}
@@ -726,29 +732,29 @@ REFUSED: list[tuple[list[str], str]] = [
 ]
 
 
-FORCED = ["run", "--force", "good.en", "--src", "ref.en"]
+TEXT = ["--languages de-en", "--as-is"]
+SEARCH = ["--beam 7", "--length-penalty 0.5", "--length-penalty-form gnmt", "--max-length 9"]
+SEARCH += ["--batch-tokens 99", "--sweep beam=1,2", "--split valid", "--data data"]
+SCORES = ["--metric chrf", "--cased", "--tokenize intl", "--latex"]
+MODEL = ["--checkpoint last", "--device cpu", "--precision fp32"]
+USES: list[tuple[str, list[str], list[str]]] = [
+    ("on the scores of runs", ["run"], TEXT),
+    ("with --force", ["run", "--force", "good.en", "--src", "ref.en"], TEXT + SEARCH + SCORES),
+    ("with --hyp and --ref", OF_FILES, SEARCH + MODEL),
+]
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ([*FORCED, "--beam", "7"], "--beam has no effect with --force"),
-        ([*FORCED, "--length-penalty", "0.5"], "--length-penalty has no effect with --force"),
-        ([*FORCED, "--split", "valid"], "--split has no effect with --force"),
-        ([*FORCED, "--tokenize", "intl"], "--tokenize has no effect with --force"),
-        ([*FORCED, "--cased"], "--lowercase/--cased has no effect with --force"),
-        ([*OF_FILES, "--checkpoint", "last"], "--checkpoint has no effect with --hyp and --ref"),
-        ([*OF_FILES, "--split", "valid"], "--split has no effect with --hyp and --ref"),
-        ([*FORCED, "--latex"], "--latex has no effect with --force"),
-        (["run", "--as-is"], "--as-is has no effect on the scores of runs"),
-    ],
+    ("use", "line", "option"),
+    [(use, line, option) for use, line, options in USES for option in options],
 )
 def test_options_of_another_use_are_refused(
-    jtrans: Jtrans, files: Path, options: list[str], message: str
+    jtrans: Jtrans, files: Path, use: str, line: list[str], option: str
 ) -> None:
-    result = jtrans("score", *options)
+    result = jtrans("score", *line, *option.split())
     assert (result.code, result.out) == (2, "")
-    assert message in result.err.splitlines()[0]
+    name = "--lowercase/--cased" if option == "--cased" else option.split()[0]
+    assert f"{name} has no effect {use}" in result.err.splitlines()[0]
 
 
 @pytest.mark.parametrize(("options", "message"), REFUSED)
@@ -949,6 +955,17 @@ def test_a_window_is_scored_checkpoint_by_checkpoint(
     pair = jtrans("score", run, _with_window(other, 10, 20), "--checkpoint", "window").out
     assert "(paired bootstrap over sentences, 1,000 samples" in pair
     assert "one run of each system: the test does not cover variation between seeds" in pair
+
+
+def test_the_band_of_the_best_checkpoint_is_that_of_a_window_too(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    config = {"expect": {"test": IMPOSSIBLE, "valid": {**IMPOSSIBLE, "checkpoint": "last"}}}
+    run = _with_window(_run_of(corpus, make_run, config=config), 10, 20)
+    assert jtrans("score", run, "--checkpoint", "window").code == 4
+    other = jtrans("score", run, "--checkpoint", "window", "--split", "valid")
+    reason = "it is for the checkpoint last, not the mean of a window"
+    assert other.code == 0 and f"run: band not checked: {reason}\n" in other.err
 
 
 def test_runs_that_began_with_different_systems_are_not_seeds_of_one(

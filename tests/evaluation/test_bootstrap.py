@@ -112,6 +112,7 @@ def test_p_counts_differences_as_far_from_their_mean_as_the_observed_one_from_ze
     assert p_value(deviations, -1.5) == pytest.approx(4 / 6)
     assert p_value(deviations, 9.0) == pytest.approx(1 / 6)
     assert p_value(deviations, 0.0) == 1.0
+    assert p_value(np.array([0.3, -0.1]), 0.1 + 0.2) == 2 / 3  # more than 0.3 by rounding
 
 
 def test_of_equal_systems_one_in_twenty_differs_by_p() -> None:

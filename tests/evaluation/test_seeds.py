@@ -117,6 +117,15 @@ def test_a_single_run_takes_the_deviation_of_the_other_system_or_of_all_others()
     assert from_others.p_value > alone.p_value
 
 
+def test_what_differs_by_sentence_is_not_counted_twice_in_borrowed_seeds() -> None:
+    # of the variance over sentences, 1 for each run, half is in that of the seeds, which is 1, too:
+    # 1.5 for each run, so that a difference of 3 is sqrt(3) standard errors
+    others = sample([39.0, 41.0] * 50, seed=3, apart=float(np.sqrt(0.5)))
+    test = compare_means(sample([40.0]), sample([43.0], seed=2), [others], sentences=1000)
+    assert test.is_borrowed
+    assert test.p_value == pytest.approx(0.083, abs=0.008)
+
+
 def test_equal_means_do_not_differ() -> None:
     assert compare_means(sample([1.0, 2.0]), sample([2.0, 1.0]), sentences=9).p_value == 1
 

@@ -79,6 +79,8 @@ def test_the_interval_of_two_seeds_is_that_of_student() -> None:
 
 def test_a_gradient_whose_sign_may_be_chance_is_a_warning(make_config: MakeConfig) -> None:
     assert "not certain" in " ".join(result_of(make_config, LOSSES).warnings)
+    steady = {name: {1: losses[1], 2: losses[1] + 0.25} for name, losses in LOSSES.items()}
+    assert "not certain" not in " ".join(result_of(make_config, steady).warnings)
     single = {name: {1: losses[1]} for name, losses in LOSSES.items()}
     assert "one seed" in " ".join(result_of(make_config, single).warnings)
 
@@ -136,6 +138,23 @@ def test_a_signal_that_came_too_late_for_a_run_begins_no_other(
     assert train_model(plan, "base", config, **options) is None
     assert [each.run for each in ended] == [plan.run_folder("base", config, 1)]
     assert not Run.exists(plan.run_folder("base", config, 2))
+
+
+def test_a_model_tells_its_minutes_and_its_runs_go_on_with_other_limits(
+    make_config: MakeConfig, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    values: dict[str, Any] = {"max_updates": 1, "validate_every": 1}
+    config = make_config("transformer", **values)
+    plan = ScalingPlan("mine", config, corpus.folder, tmp_path / "out", 2.0, 1, (1,))
+    options: dict[str, Any] = {"device": "cpu", "events": TrainingEvents}
+    runs = train_model(plan, "base", config, **options, should_stop=lambda: False)
+    end = Run(plan.run_folder("base", config, 1)).events()[-1]
+    assert runs is not None and runs.minutes[1] == end["seconds"] / 60
+    stop = {"metric": "valid-loss", "patience": 3}
+    for limits in ({"max_updates": 2}, {"max_minutes": 5}, {"stop": stop}, {"keep": {"last": 7}}):
+        plan.check_runs("base", make_config("transformer", **values | limits))
+    with pytest.raises(JtransError, match=r"training\.learning_rate"):
+        plan.check_runs("base", make_config("transformer", **values, learning_rate=0.5))
 
 
 def test_updates_that_training_went_back_from_do_not_count(make_run: MakeRun) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
@@ -29,7 +30,7 @@ from jtrans.evaluation.significance import PairedResult
 from jtrans.models.zoo import build_model, system_configs
 from jtrans.runs import Run
 from jtrans.training.session import train
-from scripts.reproduction import command
+from scripts.reproduction import command, work
 from scripts.reproduction.catalogue import (
     Experiment,
     Row,
@@ -38,7 +39,7 @@ from scripts.reproduction.catalogue import (
     task_pairs,
 )
 from scripts.reproduction.configuration import is_of_recipe, limited, row_config
-from scripts.reproduction.data import catalogue_name
+from scripts.reproduction.data import catalogue_name, describe_data
 from scripts.reproduction.merge import read_results
 from scripts.reproduction.notes import notes
 from scripts.reproduction.results import RowResult
@@ -183,6 +184,25 @@ def test_a_file_in_the_place_of_the_folder_is_refused_at_once(
     assert "out is a file" in capsys.readouterr().err and not (tmp_path / "data").exists()
 
 
+def test_rows_are_begun_as_long_as_the_minutes_of_the_budget_last(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds, made = 0.0, list[str]()
+
+    def run_row(_: Job, row: Row, *_others: Any, **_options: Any) -> object:
+        nonlocal seconds
+        seconds += 45.0
+        made.append(row.name)
+        return object()
+
+    monkeypatch.setattr(work, "run_row", run_row)
+    monkeypatch.setattr(work, "time", SimpleNamespace(monotonic=lambda: seconds))
+    rows = [Row(name, "demo/transformer-small") for name in ("first", "second", "third")]
+    job = Job("grammar-de-en", PreparedCorpus.open(data), tmp_path / "out")
+    assert work.train_rows(job, Experiment("x", "X", rows, ["test"]), rows, [1], 1.0) == ([], 0)
+    assert made == ["first", "second"]
+
+
 def test_without_budget_left_nothing_is_trained_and_the_rest_is_named(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -288,15 +308,20 @@ def test_results_of_another_checkpoint_are_refused(
     assert "--average (its checkpoint is best)" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("now", "code"), [(None, 4), (48.89, 4), (51.2, 0), (51.21, 4)])
 def test_a_row_outside_the_band_of_its_seeds_fails(
-    done: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    now: float | None, code: int, done: Path, data: Path, tmp_path: Path, capsys: Any
 ) -> None:
+    out = tmp_path / "out"
     for seed, score in ((1, 50.0), (2, 50.1)):
         result = RowResult.read(done / "rows" / f"transformer-small-{seed}.json")
         result.splits["test"].scores["multi-bleu"] = score
         result.write(tmp_path)
-    out = tmp_path / "out"
-    assert reproduce(tmp_path / result.file_name, *place(data, out), "--device", "cpu") == 4
+    if now is not None:  # it was made again before
+        result.splits["test"].scores["multi-bleu"] = now
+        result.write(out / "rows")
+    line = [tmp_path / result.file_name, *place(data, out), "--device", "cpu"]
+    assert reproduce(*line) == code
     assert "band of 2 seeds: 48.9 to 51.2" in capsys.readouterr().out
 
 
@@ -474,6 +499,17 @@ def test_a_row_may_be_made_with_and_without_compiled_layers(done: Path) -> None:
     assert settings_differ(result.config, config) == ["training.precision"]
 
 
+@pytest.mark.parametrize("window", [0, 3])
+def test_validations_may_translate_otherwise_unless_their_bleu_decides(
+    window: int, done: Path
+) -> None:
+    config = RowResult.read(done / "rows" / "transformer-small-1.json").config
+    config["training"]["keep"]["window"] = window
+    other = {**config, "training": {**config["training"], "validate_sentences": 7}}
+    differing = ["training.validate_sentences"] if window else []
+    assert settings_differ(config, other) == differing
+
+
 def test_the_number_of_checkpoints_is_not_set_where_average_decides_it(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -636,6 +672,16 @@ def test_files_of_a_user_and_the_corpus_of_the_task_are_accepted(
 ) -> None:
     line = ["multi30k", "--task", "multi30k-de-en", *TASK[2:], "--budget", 0]
     assert reproduce(*line, *place(named(name, command), tmp_path / "out")) == 0
+
+
+@pytest.mark.parametrize(("complete", "is_subset"), [(1000, False), (1050, False), (1060, True)])
+def test_nearly_the_complete_text_is_no_subset(
+    complete: int, is_subset: bool, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = PreparedCorpus.open(data)
+    corpus.info["splits"]["train"]["pairs"] = 1000
+    monkeypatch.setattr("scripts.reproduction.data.task_pairs", lambda: {"grammar-de-en": complete})
+    assert describe_data(corpus, "grammar-de-en")["is_subset"] == is_subset
 
 
 def test_a_result_says_whether_its_text_is_from_the_catalogue(done: Path) -> None:

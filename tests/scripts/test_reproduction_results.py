@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -180,12 +180,19 @@ def test_a_copy_of_a_result_is_not_counted_as_one_more_seed(
     assert is_paragraph(said)
 
 
-def test_seeds_of_one_row_have_equally_many_parameters(
-    out: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("fact", "said"),
+    [
+        ({"parameters": 1}, "the number of parameters"),
+        ({"checkpoint": "average-5"}, "the checkpoint"),
+    ],
+)
+def test_seeds_of_one_row_have_equally_many_parameters_and_one_kind_of_checkpoint(
+    fact: dict[str, Any], said: str, out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    edited(lambda v: v.update(parameters=1), out / "rows" / NAME)
+    edited(lambda v: v.update(fact), out / "rows" / NAME)
     assert reproduce(*DEMO, "--out", out, "--table") == 2
-    assert "other settings: the number of parameters" in capsys.readouterr().err
+    assert f"other settings: {said}" in capsys.readouterr().err
 
 
 def test_the_translations_of_one_seed_are_not_those_of_another(
@@ -347,8 +354,9 @@ def test_results_of_fewer_splits_are_left_out_and_named(
     assert (said.out, "1 left: transformer-2" in said.err) == ("", True)
 
 
+@pytest.mark.parametrize("is_subset", [False, True])
 def test_table_3_shows_perplexities_beside_the_published_ones(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    is_subset: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def change(value: dict[str, Any]) -> None:
         value |= {"row": "transformer", "task": "iwslt14-de-en"}
@@ -356,6 +364,7 @@ def test_table_3_shows_perplexities_beside_the_published_ones(
             "recipe": "iwslt14-de-en/transformer",
             "splits": {"valid": value["splits"]["test"]},
         }
+        value["data"]["is_subset"] = is_subset
         value["training"]["valid_loss"] = math.log(5.5)
         value["curve"] = [[1030, 2.0, math.log(5.5)]]
 
@@ -364,7 +373,8 @@ def test_table_3_shows_perplexities_beside_the_published_ones(
     assert reproduce("table3", *line) == 0
     head, row = capsys.readouterr().out.splitlines()[1:3]
     assert "perplexity valid" in head
-    assert "5.50" in row and "5.39 (+0.11)" in row
+    beside = "(all data)" if is_subset else "(+0.11)"
+    assert "5.50" in row and f"5.39 {beside}" in row
 
 
 def test_the_table_says_which_settings_were_changed_and_in_which_rows(
@@ -393,6 +403,14 @@ def test_the_table_says_which_settings_were_changed_and_in_which_rows(
     both = capsys.readouterr().out
     settings = "model.width=16; training.max_updates=50"
     assert f"Not as the experiment has it, in transformer-small: {settings}." in both
+
+
+def test_the_table_says_what_the_experiment_changes_in_every_recipe() -> None:
+    experiment, summary = find_experiment("demo", "grammar-de-en"), demo_summary(lambda v: None)
+    said = "Changed in every recipe: model.width=64; training.clip_norm=1.0."
+    assert said not in notes(experiment, [summary])
+    changed = replace(experiment, overrides=["model.width=64", "training.clip_norm=1.0"])
+    assert said in notes(changed, [summary])
 
 
 def test_the_table_says_which_rows_a_limit_ended_before_early_stopping(

@@ -59,7 +59,7 @@ def test_the_average_is_the_mean_of_the_weights(run: Run) -> None:
 
 
 def test_averages_are_taken_in_float32(tmp_path: Path) -> None:
-    values = [1.0, 1.0078125, 1.0]  # neighbours in bfloat16: their sum is not one
+    values = [2048.0, 1.0, 1.0]  # of which float16 has no sum: 2049 would be 2048, twice
     paths = []
     for index, value in enumerate(values):
         paths.append(tmp_path / f"{index}.safetensors")
@@ -67,7 +67,7 @@ def test_averages_are_taken_in_float32(tmp_path: Path) -> None:
         safetensors.torch.save_file({"w": tensor}, paths[-1])
     means, _ = average_weights(paths)
     assert means["w"].dtype == torch.float16
-    assert means["w"].item() == pytest.approx(sum(values) / 3, abs=5e-4)
+    assert means["w"].item() == 683.5  # as near to 2050 / 3 as float16 can be
 
 
 def test_chosen_updates_are_averaged_in_order(run: Run) -> None:
@@ -174,10 +174,15 @@ def test_checkpoints_of_different_models_are_refused(run: Run, tmp_path: Path) -
         average_weights([run.checkpoint("last").weights, tmp_path / "other.safetensors"])
 
 
-def test_a_damaged_checkpoint_is_refused_and_nothing_written(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["cut", "sign of a weight"])
+def test_a_damaged_checkpoint_is_refused_and_nothing_written(
+    run: Run, tmp_path: Path, damage: str
+) -> None:
     copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
     weights = copy.checkpoint("last").weights
-    weights.write_bytes(weights.read_bytes()[:-9])
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 0x80
+    weights.write_bytes(data[:-9] if damage == "cut" else data)
     before: list[Any] = sorted(copy.folder.rglob("*"))
     with pytest.raises(CheckpointError, match="damaged"):
         average_checkpoints(copy, choose_checkpoints(copy, last=2), "new")

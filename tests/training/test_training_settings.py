@@ -313,6 +313,15 @@ def test_after_a_return_the_next_validation_in_minutes_is_as_far_off_as_before(
     assert kept.validation_seconds == 60.0
 
 
+def test_what_is_left_of_training_does_not_count_what_is_done(make_config: Any) -> None:
+    training = make_config(max_epochs=3, max_updates=None, max_minutes=2).training
+    stopping = Stopping(training, Schedule.from_config(training, 16))
+    state = TrainingState(update=25, epoch=2, position=5, seconds=90.0)
+    assert stopping.total_updates(state, updates_per_epoch=10) == 30
+    assert stopping.seconds_left(state, 30, 4.0) == 20.0
+    assert stopping.seconds_left(state, None, 4.0) == 30.0
+
+
 def test_a_count_of_an_earlier_version_goes_on(make_config: Any) -> None:
     state = TrainingState(stop_best=50.0, stale=1)  # without its metric
     training = make_config(stop={"metric": "valid-chrf"}, max_epochs=9).training

@@ -1,6 +1,7 @@
 """The window of consecutive validations with the best mean BLEU (docs/systems.md 7.8)."""
 
 import json
+import shutil
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,10 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CheckpointError
 from jtrans.runs import Run
 from jtrans.training.events import TrainingEvents, Validation
+from jtrans.training.optimisation.schedule import Schedule
 from jtrans.training.session import train
+from jtrans.training.state import TrainingState
+from jtrans.training.stopping import Stopping
 from jtrans.training.weights.window import BleuWindow
 
 scores = st.lists(st.floats(0.0, 100.0), max_size=40)
@@ -109,6 +113,30 @@ def test_a_window_goes_on_when_training_does(
     assert first.reason == "stopped"
     train(config, data=corpus.folder, run=run)
     assert [each.update for each in Run(run).window()] == [2, 3, 4]
+
+
+def test_a_window_has_no_checkpoint_that_was_deleted_between_two_commands(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, bleu: list[float]
+) -> None:
+    bleu += [9.0, 9.0, 9.0, 4.0, 5.0]
+    for most in (3, 5):
+        config = make_config(validate_every=1, max_updates=most, keep={"window": 3, "last": 1})
+        train(config, data=corpus.folder, run=tmp_path / "run")
+        run = Run(tmp_path / "run")
+        assert [each.update for each in run.window()] == [most - 2, most - 1, most]
+        shutil.rmtree(run.checkpoint(str(most - 1)).folder)
+
+
+def test_validations_with_others_between_them_that_were_not_counted_are_no_window(
+    make_config: Any,
+) -> None:
+    state = TrainingState()
+    for update, size in enumerate((2, 0, 2), 1):
+        training = make_config(keep={"window": size}).training
+        state.update = update
+        stopping = Stopping(training, Schedule.from_config(training, 16))
+        stopping.judge(state, {"loss": 1.0, "bleu": 5.0})
+    assert (state.window.updates, state.window.recent) == ([], [3])
 
 
 def test_a_run_with_too_few_validations_says_how_many(
