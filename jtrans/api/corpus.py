@@ -125,6 +125,8 @@ def _check_source(
     name: str | None, files: OwnFiles, languages: str | None, originals: str | Path | None
 ) -> None:
     """Refuse a name together with what only files have, and the other way round."""
+    from jtrans.corpora.catalogue.load import is_in_catalogue
+
     if name is None:
         if originals is not None:
             raise usage_error(
@@ -141,6 +143,11 @@ def _check_source(
         "--skip-bad-lines": files.skips_bad,
     }
     for option, value in of_files.items():
+        if value and not is_in_catalogue(name):
+            raise usage_error(
+                f"{name} is not a corpus of the catalogue, and files of your own have an option",
+                "--train PREFIX, which stands for PREFIX.de and PREFIX.en; --valid, --test",
+            )
         if value:
             raise usage_error(
                 f"{option} cannot be combined with NAME ({name})", f"jtrans prepare {name}"
@@ -169,12 +176,14 @@ def read_source(
     from jtrans.corpora.catalogue.load import find_entry
     from jtrans.corpora.download.deliver import deliver
     from jtrans.progress import Silent
+    from jtrans.text.language import base_language
 
     progress = progress or Silent()
     if not isinstance(source, str):
         _options({}, options)  # refuse bad options before reading
         corpus = _own_files(source, languages, out, progress)
-        is_copied = corpus.languages[0] == corpus.languages[1]
+        # of one language, as in grammatical error correction, unchanged sentences are examples
+        is_copied = len(set(map(base_language, corpus.languages))) == 1
         defaults = {"drop_identical": False} if is_copied else {}
         return corpus, _options(defaults, options, progress)
     entry = find_entry(source)

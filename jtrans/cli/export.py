@@ -112,7 +112,7 @@ def export(
     console.next_step(
         f"jtrans translate {target} --engine {program} --input FILE"
         if program == "ctranslate2"
-        else f"python {shlex.quote(str(folder / 'translate_onnx.py'))} < FILE"
+        else f"python {shlex.quote(str(folder / 'translate_onnx.py'))} < {_words_of(opened)}"
     )
     if result and not result.comparison.is_held:
         from jtrans.decoding.comparison import MOST_LOST
@@ -120,6 +120,13 @@ def export(
         lost = result.comparison.lost
         console.warn(f"the export loses {lost:.2f} BLEU on {split}, more than {MOST_LOST}")
         raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def _words_of(run: Run) -> str:
+    """Return the file of segmented words to translate, if the run's corpus is still there."""
+    words = f"test.tok.{run.pipeline.source.language}"
+    path = Path(run.info.get("data") or "") / "text" / words
+    return shlex.quote(str(path)) if path.is_file() else "FILE-OF-SEGMENTED-WORDS"
 
 
 def _make(run: Run, program: str, folder: Path, checkpoint: str, quantize: str | None) -> Export:

@@ -341,6 +341,8 @@ def _estimate(
     estimate = make_estimate(
         config, data=data, device=device, initial=initial, keep_optimiser=keep_optimiser
     )
+    for warning in estimate.warnings:
+        console.warn(warning)
     if as_json:
         console.print_json(estimate.to_json())
         return

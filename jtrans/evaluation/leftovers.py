@@ -3,63 +3,17 @@
 from __future__ import annotations
 
 import operator
-import re
 import unicodedata
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from jtrans.errors import CorpusError, how_many
+from jtrans.text.leftovers import ESCAPED_BY_MOSES, find_leftover
 from jtrans.text.segment import has_spaces
 
-MANY_LINES, MANY_SHARE = 3, 0.01  # lines with marks, or their share, that cannot be an accident
 LONG_WORD = 8  # characters: words of languages without spaces are shorter on average
 RARE = 0.01  # lines with capital letters in a text without case, beside those of one with case
 TOKENISED = 100  # lines that end in a separate period: the limit of sacreBLEU's own check
-
-# "@@" alone or inside a word is ordinary text, and so is a row of several U+2581
-_PIECES = {
-    "BPE pieces": re.compile(r"(?<!\S)\S*[^\s@]@@(?!\S)"),
-    "SentencePiece pieces": re.compile("(?<!\\S)\u2581 ?\\w\\S*"),
-    "WordPiece pieces": re.compile(r"(?<!\S)##\w\S*"),
-}
-_ESCAPED = re.compile(r"&(?:amp;)*(?:amp|lt|gt|apos|quot|bar|#39|#34|#124|#91|#93);")
-_ESCAPED_BY_MOSES = re.compile(r"&(?:apos|bar|#124|#91|#93);")  # the others also occur in HTML
-
-
-@dataclass(frozen=True)
-class Leftover:
-    """Marks of one kind, and the lines that have them."""
-
-    kind: str
-    lines: int  # number of lines with a mark
-    first: int  # number of the first such line, from 1
-    example: str
-    is_certain: bool  # too many for an accident
-
-
-def find_leftover(
-    lines: Sequence[str], references: Sequence[Sequence[str]] = ()
-) -> Leftover | None:
-    """Return marks in a hypothesis that its references do not have; None if there are none.
-
-    Without `references`, the lines are those of a reference itself, whose text may be about HTML.
-    """
-    escaped = _ESCAPED if references else _ESCAPED_BY_MOSES
-    for kind, pattern in {**_PIECES, "escaped characters": escaped}.items():
-        marks = [set(pattern.findall(line)) for line in lines]
-        known = [[set(pattern.findall(line)) for line in text] for text in references]
-        usual = Counter(mark for text in known for line in text for mark in line)
-        new = [line.difference(*theirs) for line, *theirs in zip(marks, *known, strict=True)]
-        often = Counter(mark for line in new for mark in line)
-        new = [{mark for mark in line if often[mark] > usual[mark]} for line in new]
-        marked = [number for number, line in enumerate(new) if line]
-        if marked:
-            is_many = len(marked) >= min(MANY_LINES, MANY_SHARE * len(lines))
-            is_certain = is_many or max(map(len, new)) > 1
-            return Leftover(kind, len(marked), marked[0] + 1, min(new[marked[0]]), is_certain)
-    return None
 
 
 def check_plain_text(
@@ -122,15 +76,28 @@ def escaped_warning(references: Sequence[Sequence[str]]) -> str | None:
     sacreBLEU's tokenizer splits ``&apos;s`` into four tokens, which match together: its BLEU of
     IWSLT14's usual text is some three points above that of the same text unescaped.
     """
-    marked = [line for text in references for line in text if _ESCAPED_BY_MOSES.search(line)]
+    marked = [line for text in references for line in text if ESCAPED_BY_MOSES.search(line)]
     if len(marked) < TOKENISED:
         return None
-    example = _ESCAPED_BY_MOSES.findall(marked[0])[0]
+    example = ESCAPED_BY_MOSES.findall(marked[0])[0]
     return (
         f"{len(marked):,} lines of the references have escaped characters, such as {example}, "
         "which sacreBLEU splits into tokens that match together: its BLEU is too high, unlike "
         "multi-bleu"
     )
+
+
+def reference_warnings(references: Sequence[Sequence[str]]) -> list[str]:
+    """Return warnings about references of a prepared corpus, which are taken as they are."""
+    warnings = [empty_references_warning(references)]
+    for lines in references:
+        leftover = find_leftover(lines)
+        if leftover is not None and leftover.is_certain and "pieces" in leftover.kind:
+            warnings.append(
+                f"{leftover.lines:,} lines of the references have {leftover.kind}, such as "
+                f"{leftover.example}: scores count pieces as words"
+            )
+    return list(filter(None, warnings))
 
 
 def unsegmented_warning(language: str, texts: Mapping[str, Sequence[str]]) -> str | None:

@@ -27,7 +27,7 @@ from jtrans.preparation.labels.sources import open_labels
 from jtrans.preparation.learn import count_types, learn_pipeline, word_count_files
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.request import Preparation, Request, make_request, request_key
-from jtrans.preparation.round_trip import round_trip_warning
+from jtrans.preparation.round_trip import leftover_warning, round_trip_warning
 from jtrans.preparation.segment import segment_corpus
 from jtrans.preparation.select import PairSelection, describe_overlap, select_pairs
 from jtrans.preparation.shards import ShardPart
@@ -115,7 +115,10 @@ def run_steps(preparation: Preparation, result: Path, provenance: Mapping[str, A
     preparation.step("cleaning")
     pipeline, types = _learn(preparation, selection.splits["train"])
     is_given = request.pipeline is not None
-    warning = round_trip_warning(request.corpus.splits, pipeline.target, is_given=is_given)
+    splits = request.corpus.splits
+    warning = leftover_warning(splits, request.corpus.languages) or round_trip_warning(
+        splits, pipeline.target, is_given=is_given
+    )
     if warning:
         progress.warn(warning)
     preparation.step("learning")

@@ -1,4 +1,4 @@
-"""A warning about target text that segmenting and joining changes, as it will change output."""
+"""Warnings about text that is no raw text, or that segmenting and joining changes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,26 @@ from collections.abc import Mapping
 from itertools import islice
 
 from jtrans.corpora.parallel import ParallelText
+from jtrans.text.leftovers import find_leftover
 from jtrans.text.pipeline import TextSide
 
 SAMPLE = 300
 # Raw news comes back from Moses in 93 to 98 % of lines, tokenised text in about 5 %.
 MANY = 0.25
+
+
+def leftover_warning(splits: Mapping[str, ParallelText], languages: tuple[str, str]) -> str | None:
+    """Return a warning about training text with subword pieces or escapes, None for raw text."""
+    for side, language in zip(("source", "target"), languages, strict=True):
+        lines = list(islice(getattr(splits["train"], side), SAMPLE))
+        leftover = find_leftover(lines)
+        if leftover is not None and leftover.is_certain:
+            return (
+                f"train.{language} has {leftover.kind} in {leftover.lines:,} of its first "
+                f"{len(lines):,} lines, such as {leftover.example}: undo them, as translations "
+                "and scores would have them, too; prepare segments text and learns BPE itself"
+            )
+    return None
 
 
 def round_trip_warning(
@@ -38,7 +53,8 @@ def round_trip_warning(
         return None
     before, after = min(lost, key=lambda pair: len(pair[0]))
     # Moses joins what was tokenised, and separates marks that were not
-    is_tokenised = target.segmenter.startswith("moses") and after.count(" ") < before.count(" ")
+    joined = sum(after.count(" ") < before.count(" ") for before, after in lost)
+    is_tokenised = target.segmenter.startswith("moses") and 2 * joined > len(lost)
     if is_given or "train" not in shares:  # the segmenter is fixed, or right for train
         advice = "; if the text is tokenised, detokenise it first: sacremoses detokenize"
         advice = advice if is_tokenised else ""

@@ -1,8 +1,9 @@
-"""Word alignments as text, and the words that subwords belong to."""
+"""Word alignments as text, the words that subwords belong to, and those of another segmentation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,3 +29,15 @@ def word_numbers(side: TextSide, pieces: Sequence[str]) -> NDArray[np.int64]:
     ends = np.array([not (side.codes and piece.endswith(MARK)) for piece in pieces], dtype=np.int64)
     numbers: NDArray[np.int64] = np.cumsum(ends) - ends
     return numbers
+
+
+def owners(words: Sequence[str], others: Sequence[str]) -> list[list[int]] | None:
+    """Return for each of `others` the positions in `words` of its characters.
+
+    None if the two segmentations do not spell the same text.
+    """
+    if "".join(words) != "".join(others):
+        return None
+    places = [place for place, word in enumerate(words) for _ in word]
+    ends = [0, *accumulate(map(len, others))]
+    return [places[start:end] for start, end in pairwise(ends)]

@@ -153,6 +153,11 @@ def split_languages(pair: str) -> tuple[str, str]:
         problem = f"may be {' or '.join(' and '.join(both) for both in best)}"
     elif best and best[0][0] != best[0][1]:
         return best[0]
+    elif best:
+        raise usage_error(
+            f"--languages {pair} names one language twice, and its files would have one name",
+            f"name one side, and its files, as a variety: --languages {best[0][0]}-{best[0][0]}_XX",
+        )
     else:
         if not best and len(splits) == 1 and all(splits[0]):
             check_language(splits[0][0])

@@ -18,6 +18,7 @@ from jtrans.runs import Run
 from jtrans.training.feeding.size import largest_size
 from jtrans.training.memory import memory_errors, peak_memory
 from jtrans.training.setup.build import make_trainer
+from jtrans.training.setup.checks import check_rate, check_warmup
 from jtrans.training.trainer import Trainer
 from jtrans.training.updates import MicroBatch, padded_size
 from jtrans.training.weights.initial import initialise
@@ -45,6 +46,7 @@ class Estimate:
     epoch_seconds: float  # one epoch, without validation
     total_seconds: float | None  # until the first limit; None if the limits do not tell
     frozen_parameters: int
+    warnings: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return the estimate as plain values."""
@@ -112,6 +114,7 @@ def estimate(
         epoch_seconds=seconds,
         splits=len(splits),
         frozen_parameters=trainer.model.frozen_count(),
+        warnings=(*check_rate(config), *check_warmup(trainer.schedule.warmup, updates)),
         total_seconds=trainer.stopping.seconds_left(trainer.state, updates, seconds / len(epoch)),
     )
 

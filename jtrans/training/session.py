@@ -26,9 +26,9 @@ from jtrans.training.distributed.group import joined
 from jtrans.training.distributed.place import launch_id
 from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.events import Result, Start, TrainingEvents
-from jtrans.training.feeding.size import largest_size
+from jtrans.training.feeding.size import expected_updates, largest_size
 from jtrans.training.setup.build import make_trainer
-from jtrans.training.setup.checks import check_labels, check_rate
+from jtrans.training.setup.checks import check_labels, check_rate, check_warmup
 from jtrans.training.setup.continuing import check_initial, compare, identity
 from jtrans.training.tensorboard import TensorBoard, check_installed
 from jtrans.training.trainer import Trainer
@@ -224,7 +224,11 @@ class _Session:
             changes=plan.changes,
             frozen=trainer.model.frozen_count(),
             copied=tuple(weights.describe() for weights in copied),
-            warnings=(*check_rate(plan.config), *check_labels(trainer.model, self.corpus)),
+            warnings=(
+                *check_rate(plan.config),
+                *check_warmup(trainer.schedule.warmup, expected_updates(trainer)),
+                *check_labels(trainer.model, self.corpus),
+            ),
         )
         trainer.events.start(start)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -118,7 +119,8 @@ def test_graphs_are_exported_and_checked(
     assert check["same"] == 1.0
     assert check["log_prob_difference"] < 1e-4
     assert (tmp_path / "graphs" / "translate_onnx.py").is_file()
-    assert "Next: python graphs/translate_onnx.py < FILE" in result.err
+    words = shlex.quote(str(corpus.folder / "text" / "test.tok.de"))
+    assert f"Next: python graphs/translate_onnx.py < {words}" in result.err
     result = jtrans("translate", "graphs", *WITH_CTRANSLATE2, stdin=SOURCE.encode())
     assert result.code == 2
     assert "the export is for onnx, not for ctranslate2" in result.err

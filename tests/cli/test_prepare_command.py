@@ -233,7 +233,7 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str]] = {
     "utf-16": (spoil("train.de", "Tür\n".encode("utf-16")), [], "is UTF-16, not UTF-8"),
     "folder": (put_folder, [], "is a folder"),
     "languages": (lambda f: None, ["--languages", "german"], "not two languages"),
-    "one language": (lambda f: None, ["--languages", "de-de"], "not two languages"),
+    "one language": (lambda f: None, ["--languages", "de-de"], "de-de_XX"),
     "no language": (lambda f: None, ["--languages", "dx-en"], "dx is not a language code"),
     "long line": (spoil("valid.de", b"x" * 10_000_000), [], "has 1 line"),
     "longer line": (

@@ -10,6 +10,8 @@ import os
 import platform
 import random
 import re
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +146,49 @@ def test_another_size_needs_force_and_both_ways_exclude_each_other(jtrans: Jtran
     assert both.code == 2 and "--valid gives one" in both.err
     named = jtrans("prepare", "grammar-de-en", "--valid-size", 8)
     assert named.code == 2 and "--valid-size cannot be combined with NAME" in named.err
+
+
+@pytest.mark.parametrize("arguments", [["train.en"], ["train", "--languages", "de-en"]])
+def test_a_file_in_place_of_a_name_gets_the_option_for_files(
+    jtrans: Jtrans, arguments: list[str]
+) -> None:
+    given = ("--train", "train") if "--languages" not in arguments else ()
+    result = jtrans("prepare", *arguments, *given)
+    assert result.code == 2
+    assert f"{arguments[0]} is not a corpus of the catalogue" in result.err
+    assert "hint: --train PREFIX" in result.err
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (lambda line: f"{line[0]}@@ {line[1:]}", "BPE pieces"),
+        (lambda line: " ".join(f"\u2581{word}" for word in line.split()), "SentencePiece pieces"),
+        (lambda line: f"{line} &apos;", "escaped characters"),
+    ],
+)
+def test_text_that_was_processed_before_is_warned_of(
+    jtrans: Jtrans, change: Callable[[str], str], kind: str
+) -> None:
+    assert "undo them" not in jtrans(*OWN).err
+    path = Path("train.en")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("".join(f"{change(line)}\n" for line in lines), encoding="utf-8")
+    result = jtrans(*OWN, "--force")
+    assert result.code == 0
+    assert f"train.en has {kind} in " in result.err and "undo them" in result.err
+    assert "--target-segment" not in result.err
+
+
+def test_unchanged_pairs_of_one_language_are_kept(jtrans: Jtrans) -> None:
+    path = Path("train.en")
+    path.write_text(Path("train.de").read_text(encoding="utf-8"), encoding="utf-8")
+    for name in ("train", "valid"):
+        Path(f"{name}.en_GB").write_bytes(Path(f"{name}.en").read_bytes())
+    files = ["--train", "train", "--valid", "valid", "--languages", "en-en_GB", "--bpe", "none"]
+    shutil.copy("train.de", "train.en_GB")
+    result = jtrans("prepare", *files, "--out", "out", "--workers", 1)
+    assert result.code == 0 and "identical 0" in result.err
 
 
 def spoil(path: str, changes: dict[int, bytes]) -> None:

@@ -42,6 +42,7 @@ heads = 2
 batch_tokens = 100
 max_updates = 6
 validate_sentences = 4
+schedule = { warmup = 4 }
 
 [decoding]
 max_length = "S+5"
@@ -247,6 +248,13 @@ def test_a_dry_run_writes_nothing(workplace: Path, jtrans: Jtrans) -> None:
     assert done.code == 0
     for word in ("parameters", "largest micro-batch", "MiB", "target tokens/s", "per epoch"):
         assert word in done.out
+    assert "rises" not in done.err
+    long = ("train", "tiny.toml", "--data", "data", "--set", "training.schedule.warmup=4000")
+    rises = "training ends after 6 updates or so, and the learning rate rises for 4,000"
+    told = jtrans(*long, "--dry-run").err
+    assert rises in told and "(--set training.schedule.warmup=1)" in told
+    assert rises in jtrans(*long, "--run", "new").err
+    shutil.rmtree("new")
     assert sorted(workplace.rglob("*")) == before
 
 

@@ -10,10 +10,11 @@ from jtrans.evaluation.leftovers import (
     empty_references_warning,
     empty_warning,
     escaped_warning,
-    find_leftover,
     normal_form_warning,
+    reference_warnings,
     tokenised_warning,
 )
+from jtrans.text.leftovers import find_leftover
 
 REFERENCE = ["We're here & there.", "Send it to a@@b.org.", "Use &amp; in HTML."] * 50
 
@@ -136,3 +137,12 @@ def test_letters_that_are_composed_on_one_side_only_are_warned_of() -> None:
     assert told is not None and "in 1 line of a.de and b.de and the references" in told
     assert normal_form_warning({"a.de": [composed, "x"]}, [[composed, "y"]]) is None
     assert normal_form_warning({"b.de": [apart]}, [[apart]]) is None
+
+
+def test_references_of_a_corpus_that_was_prepared_from_pieces_are_warned_of() -> None:
+    lines = ["a do@@ g", "a ca@@ t", "a bi@@ rd", "a cow"]
+    told = reference_warnings([lines])
+    assert told == [
+        "3 lines of the references have BPE pieces, such as do@@: scores count pieces as words"
+    ]
+    assert reference_warnings([["a dog", "3 @@ a"]]) == []

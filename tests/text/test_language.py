@@ -89,7 +89,7 @@ def test_pairs_of_tags_are_split(pair: str, source: str, target: str) -> None:
         ("fr-CA", "is one language"),
         ("en-fr-ca", "may be en and fr-ca or en-fr and ca"),
         ("de-en-fr", "may be de and en-fr"),
-        ("de-de", "not two languages"),
+        ("de-de", "names one language twice"),
         ("de-", "not two languages"),
         ("german-en", "german is not a language code"),
         ("zh-Hanz-en", "not two languages"),

@@ -15,7 +15,7 @@ from jtrans.analysis.study.words import StudyWords
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.options import DecodingChoices
 from jtrans.errors import ConfigError, CorpusError, JtransError
-from jtrans.evaluation.leftovers import check_hypothesis, empty_references_warning
+from jtrans.evaluation.leftovers import check_hypothesis, reference_warnings
 from jtrans.evaluation.names import distinct_names, group_names
 from jtrans.files import as_text
 from jtrans.models.zoo import system_configs
@@ -301,8 +301,8 @@ def _warnings(members: Sequence[Member]) -> list[str]:
             "the runs segment words differently: for all that counts words, the lines of all "
             f"systems are split by {words.target.segmenter}"
         )
-    empty = empty_references_warning(first.text.references)
-    return [*warnings, *filter(None, [empty]), *case_warnings(members, lowercase=words.lowercase)]
+    warnings += reference_warnings(first.text.references)
+    return warnings + case_warnings(members, lowercase=words.lowercase)
 
 
 def case_warnings(members: Sequence[Member], *, lowercase: bool) -> list[str]:

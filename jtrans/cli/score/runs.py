@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jtrans.cli import console
 from jtrans.cli.score.report import Band, ScoreReport
 from jtrans.errors import CorpusError
-from jtrans.evaluation.leftovers import empty_references_warning
+from jtrans.evaluation.leftovers import reference_warnings
 from jtrans.evaluation.scores import tokenizer_name
 from jtrans.evaluation.systems import Evaluation
 from jtrans.evaluation.target import TargetLanguage
@@ -70,8 +70,8 @@ def report_on_runs(
         evaluation = score_all(members, metrics, lowercase, tokenizer)
     details = [_details(member) for member in members]
     used = members[0].words.lowercase if lowercase is None else lowercase
-    empty = empty_references_warning(members[0].text.references)
-    warnings = [*filter(None, [empty]), *case_warnings(members, lowercase=used)]
+    warnings = reference_warnings(members[0].text.references)
+    warnings += case_warnings(members, lowercase=used)
     warnings += _add_tag_scores(members, details)
     language = members[0].run.pipeline.target.language
     target = TargetLanguage(language, "the runs' corpus", chosen=tokenizer)

@@ -69,7 +69,16 @@ def read_tsv(
     if not source:
         raise CorpusError(f"{path} holds no pairs", hint=COLUMNS, kind="corpus.empty")
     notes = notes_of([lines])
+    if quoted := sum(map(_is_quoted, [*source, *target])):
+        notes["cell quoted as by a spreadsheet, whose quotes are kept: save it without"] = quoted
     return ParallelText(source, target, (str(path),), notes=notes, skipped=skipped)
+
+
+def _is_quoted(cell: str) -> bool:
+    """Return whether a cell is quoted for certain: with quotes of its own, which are doubled."""
+    inner = cell[1:-1]
+    is_enclosed = len(cell) > 1 and cell[0] == cell[-1] == '"'
+    return is_enclosed and '""' in inner and '"' not in inner.replace('""', "")
 
 
 def _named_columns(cells: Sequence[str], languages: tuple[str, str]) -> tuple[int, int] | None:

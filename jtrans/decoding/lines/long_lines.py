@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 
 from jtrans.decoding.lines.translation import Translation
 from jtrans.decoding.options import SearchOptions
-from jtrans.text.alignments import from_pharaoh, to_pharaoh
-from jtrans.text.overlaps import owners
+from jtrans.text.alignments import from_pharaoh, owners, to_pharaoh
 from jtrans.text.pipeline import TextSide
 
 # after . ! ? and the like, closing quotes and brackets, before white space; East Asian marks

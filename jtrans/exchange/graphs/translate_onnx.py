@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 
+if sys.argv[1:]:
+    sys.exit(__doc__)
 PAD, EOS, UNK, SPARE = range(4)
 folder = Path(__file__).parent
 digests = json.loads((folder / "sha256.json").read_text(encoding="utf-8"))

@@ -19,7 +19,7 @@ from jtrans.corpora.formats.conllu import NO_TAG
 from jtrans.corpora.parallel import Gold, Tagged
 from jtrans.data.ids import IGNORE
 from jtrans.errors import CorpusError
-from jtrans.text.overlaps import owners
+from jtrans.text.alignments import owners
 from jtrans.text.pipeline import TextPipeline, TextSide
 
 POS_TAGS = (

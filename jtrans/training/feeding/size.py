@@ -97,10 +97,15 @@ def chosen_size(trials: Sequence[Trial], whole: int) -> int | None:
     return None if size >= whole else size
 
 
-def _is_short(trainer: Trainer) -> bool:
+def expected_updates(trainer: Trainer) -> int | None:
+    """Return about how many updates the whole training has; None if its limits do not tell."""
     tokens = int(trainer.pairs.target.lengths.sum())
     per_epoch = max(1, tokens // trainer.training.batch_tokens)
-    updates = trainer.stopping.total_updates(trainer.state, per_epoch)
+    return trainer.stopping.total_updates(trainer.state, per_epoch)
+
+
+def _is_short(trainer: Trainer) -> bool:
+    updates = expected_updates(trainer)
     return updates is not None and updates < FEWEST_UPDATES
 
 

@@ -99,12 +99,17 @@ class Schedule:
         exponent = min(0.0, max(-1.0, (start - update) / (end - start)))
         return float(min(1.0 + update * (n - 1) / warmup, n, n * (2.0 * n) ** exponent))
 
+    @property
+    def warmup(self) -> int:
+        """The updates of the warm-up, 0 without one."""
+        if self.config.name in ("constant", "plateau"):
+            return 0
+        replicas = (self.config.replicas or 1) if self.config.name == "rnmt" else 1
+        return self.config.warmup * replicas
+
     def is_exhausted(self, update: int, drops: int = 0) -> bool:
         """Return whether the rate of `update` has fallen below the floor, or to 0, for good."""
-        warmup = 0 if self.config.name in ("constant", "plateau") else self.config.warmup
-        if self.config.name == "rnmt":
-            warmup *= self.config.replicas or 1
-        if self.config.has_end:
-            warmup = self.config.updates or 0  # the last rates are tiny, and are meant to be
+        # with an end, the last rates are tiny, and are meant to be
+        first = (self.config.updates or 0) if self.config.has_end else self.warmup
         rate = self.rate(update, drops)
-        return update > warmup and (rate < self.config.floor or rate == 0.0)
+        return update > first and (rate < self.config.floor or rate == 0.0)

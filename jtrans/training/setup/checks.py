@@ -6,7 +6,7 @@ import numpy as np
 
 from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.errors import ConfigError, CorpusError
+from jtrans.errors import ConfigError, CorpusError, how_many
 from jtrans.models.base import TranslationModel
 
 LEAST_FACTOR = 0.01  # of the schedule `noam`, whose rate is at most this factor / sqrt(E)
@@ -70,6 +70,22 @@ def check_rate(config: Config) -> tuple[str, ...]:
     return (
         f"training.learning_rate {training.learning_rate:g} is the factor of the schedule noam, "
         "usually 1, and not a rate: training will be very slow (--set training.learning_rate=1.0)",
+    )
+
+
+def check_warmup(warmup: int, updates: int | None) -> tuple[str, ...]:
+    """Return a warning if training ends before the learning rate has its peak.
+
+    Args:
+        warmup: the updates of the warm-up.
+        updates: those of the whole training, None where its limits do not tell.
+    """
+    if updates is None or updates > warmup or not warmup:
+        return ()
+    return (
+        f"training ends after {how_many(updates, 'update')} or so, and the learning rate rises for "
+        f"{warmup:,}: shorten its warm-up (--set training.schedule.warmup={max(1, updates // 10)}) "
+        "or train longer",
     )
 
 

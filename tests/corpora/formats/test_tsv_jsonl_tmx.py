@@ -65,6 +65,15 @@ def test_tsv_columns_can_be_chosen(tmp_path: Path) -> None:
     assert pairs(read_tsv(path, PAIR, columns=(1, 0))) == [("Hallo.", "Hi.")]
 
 
+def test_cells_that_a_spreadsheet_quoted_are_noticed(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.tsv", '"Ja, ""so"" ist es."\tYes.\n"Nein, nein."\t"No," he "said."\n'
+    )
+    text = read_tsv(path, PAIR)
+    assert text.source[0] == '"Ja, ""so"" ist es."'
+    assert [(name[:11], count) for name, count in text.notes.items()] == [("cell quoted", 1)]
+
+
 def test_a_tsv_line_without_a_partner_is_named(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="1 column in line 2") as caught:
         read_tsv(write(tmp_path / "a.tsv", "Ja.\tYes.\nNein.\n"), PAIR)

@@ -158,6 +158,7 @@ def feed(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
     """Let the example read lines from its standard input."""
     stream = io.BytesIO("".join(f"{line}\n" for line in lines).encode())
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream, encoding="latin-1"))
+    monkeypatch.setattr(sys, "argv", ["translate_onnx.py"])
 
 
 def test_the_example_needs_nothing_of_ours(
@@ -172,6 +173,9 @@ def test_the_example_needs_nothing_of_ours(
     given = capsys.readouterr().out.splitlines()
     choices = DecodingChoices(device="cpu", search={"beam": 1})
     assert given == Translator.load([run], choices).translate(LINES)
+    monkeypatch.setattr(sys, "argv", ["translate_onnx.py", "--help"])
+    with pytest.raises(SystemExit, match="< in > out"):
+        runpy.run_path(str(example), run_name="__main__")
 
 
 @pytest.mark.parametrize("codes", ["#version: 0.2\nd o\n", None])

@@ -1,0 +1,53 @@
+"""Marks of processing that raw text does not have: subword pieces, escaped characters."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MANY_LINES, MANY_SHARE = 3, 0.01  # lines with marks, or their share, that cannot be an accident
+
+# "@@" alone or inside a word is ordinary text, and so is a row of several U+2581
+_PIECES = {
+    "BPE pieces": re.compile(r"(?<!\S)\S*[^\s@]@@(?!\S)"),
+    "SentencePiece pieces": re.compile("(?<!\\S)\u2581 ?\\w\\S*"),
+    "WordPiece pieces": re.compile(r"(?<!\S)##\w\S*"),
+}
+_ESCAPED = re.compile(r"&(?:amp;)*(?:amp|lt|gt|apos|quot|bar|#39|#34|#124|#91|#93);")
+ESCAPED_BY_MOSES = re.compile(r"&(?:apos|bar|#124|#91|#93);")  # the others also occur in HTML
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """Marks of one kind, and the lines that have them."""
+
+    kind: str
+    lines: int  # number of lines with a mark
+    first: int  # number of the first such line, from 1
+    example: str
+    is_certain: bool  # too many for an accident
+
+
+def find_leftover(
+    lines: Sequence[str], references: Sequence[Sequence[str]] = ()
+) -> Leftover | None:
+    """Return marks in a hypothesis that its references do not have; None if there are none.
+
+    Without `references`, the lines are those of a reference itself, whose text may be about HTML.
+    """
+    escaped = _ESCAPED if references else ESCAPED_BY_MOSES
+    for kind, pattern in {**_PIECES, "escaped characters": escaped}.items():
+        marks = [set(pattern.findall(line)) for line in lines]
+        known = [[set(pattern.findall(line)) for line in text] for text in references]
+        usual = Counter(mark for text in known for line in text for mark in line)
+        new = [line.difference(*theirs) for line, *theirs in zip(marks, *known, strict=True)]
+        often = Counter(mark for line in new for mark in line)
+        new = [{mark for mark in line if often[mark] > usual[mark]} for line in new]
+        marked = [number for number, line in enumerate(new) if line]
+        if marked:
+            is_many = len(marked) >= min(MANY_LINES, MANY_SHARE * len(lines))
+            is_certain = is_many or max(map(len, new)) > 1
+            return Leftover(kind, len(marked), marked[0] + 1, min(new[marked[0]]), is_certain)
+    return None
