@@ -55,11 +55,9 @@ class JtransError(Exception):
         return [f"{name}: {text}" for name, text in notes.items() if text]
 
     @classmethod
-    def of_line(
-        cls, line: int, message: str, *, hint: str, kind: str, where: str | None = None
-    ) -> Self:
+    def of_line(cls, line: int, message: str, *, hint: str, kind: str) -> Self:
         """Return the error of one line, with its number in front of the message."""
-        error = cls(f"line {line:,}{message}", where=where, hint=hint, kind=kind)
+        error = cls(f"line {line:,}{message}", hint=hint, kind=kind)
         error.line = line
         return error
 

@@ -10,13 +10,13 @@ below 0.05 (docs/systems.md 10.5).
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import numpy as np
 
 from jtrans.evaluation.bootstrap import Bootstrap
 from jtrans.evaluation.seeds import SeedSample, compare_means
+from jtrans.files import write_json
 
 PAIRS = 2000
 SENTENCES = 200
@@ -69,8 +69,7 @@ def main() -> None:
     if chosen.json:
         command = "python -m scripts.significance"
         result = {"command": command, "pairs": chosen.pairs, "sentences": SENTENCES}
-        text = json.dumps({**result, "spreads": SPREADS, "rows": rows}, indent=2)
-        chosen.json.write_text(text + "\n", encoding="utf-8")
+        write_json(chosen.json, {**result, "spreads": SPREADS, "rows": rows})
 
 
 if __name__ == "__main__":

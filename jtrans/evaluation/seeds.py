@@ -23,8 +23,6 @@ from jtrans.evaluation.bootstrap import half_width, p_value
 QUANTILES = 400  # of Student's t, each added to every deviation, for intervals
 ANGLES = 8001  # at which Student's t is integrated
 PERCENTILES = (2.5, 97.5)
-# Student's t at 97.5 % by degrees of freedom; the last is used beyond, where it is a bit too large
-T_QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +159,8 @@ def compare_means(
 
 def t_quantile(freedom: int) -> float:
     """Return Student's t at 97.5 % for 1 or more degrees of freedom."""
-    return T_QUANTILES[min(freedom, len(T_QUANTILES)) - 1]
+    angles, below = _student(freedom)
+    return math.sqrt(freedom) * math.tan(float(np.interp(PERCENTILES[1] / 100, below, angles)))
 
 
 def _deviations(drawn: NDArray[np.float64]) -> NDArray[np.float64]:

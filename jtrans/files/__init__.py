@@ -13,7 +13,6 @@ from jtrans.files.faults import disk_errors as disk_errors
 from jtrans.files.names import as_text as as_text
 from jtrans.files.names import path_hint as path_hint
 from jtrans.files.packed import open_unpacked as open_unpacked
-from jtrans.files.text import long_line as long_line
 from jtrans.files.text import raw_lines as raw_lines
 from jtrans.files.text import read_json as read_json
 from jtrans.files.text import read_lines as read_lines

@@ -29,6 +29,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from jtrans.files import write_json
 from scripts.bench.interleave import processor
 
 MERGES = 10_000
@@ -77,7 +78,7 @@ def main() -> None:
         output: Path = arguments.output
         known = json.loads(output.read_text("utf-8")) if output.exists() else {}
         known[arguments.what] = result
-        output.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+        write_json(output, known)
     print(json.dumps(result) if arguments.json else json.dumps(result, indent=2))
 
 

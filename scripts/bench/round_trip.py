@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import json
 import re
 import shlex
 import sys
@@ -36,6 +35,7 @@ from jtrans.corpora.catalogue.load import find_entry
 from jtrans.corpora.download.search import SearchFolders
 from jtrans.corpora.formats.readers import read_choice
 from jtrans.corpora.parallel import Corpus, ParallelText, join_texts
+from jtrans.files import write_json
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.text.pipeline import TextSide
@@ -123,8 +123,7 @@ def main() -> None:
             ],
             "rows": [asdict(result) for result in results],
         }
-        text = json.dumps(value, indent=2, ensure_ascii=False)
-        arguments.output.write_text(f"{text}\n", encoding="utf-8")
+        write_json(arguments.output, value)
 
 
 def measure(name: str, corpora: Path, work: Path, *, train: int) -> list[Result]:

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jtrans.files import write_json
 from scripts.bench.interleave import (
     Amounts,
     Round,
@@ -208,4 +209,4 @@ def ship(results: dict[str, Any], path: Path) -> None:
         "date": max(row["date"] for row in results["rows"]),
         "systems": speeds,
     }
-    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    write_json(path, value)

@@ -12,9 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from jtrans.nn.device import wait_for
 from jtrans.nn.gpu import operator
 from jtrans.nn.gpu.by_matmul import Weighting
-from scripts.gpu.timing import Row, Scale, seconds, wait
+from scripts.gpu.timing import Row, Scale, seconds
 
 LENGTHS = (16, 25, 32, 49, 64)
 TILES = {  # slot: lines and warps of a program worth trying
@@ -107,7 +108,7 @@ def _times_floor(
         with sdpa_kernel(kind):
             return seconds(work, scale, calls=20) / floor
     except RuntimeError as error:  # this backend does not take these views
-        wait(scale.device)
+        wait_for(scale.device)
         return str(error).splitlines()[0][:40]
 
 

@@ -17,7 +17,7 @@ from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.choose import prepared
 from jtrans.decoding.search.beam import beam_search
 from jtrans.models.base import TranslationModel
-from jtrans.nn.device import autocast
+from jtrans.nn.device import autocast, wait_for
 from jtrans.training.objective import Objective, batch_loss
 from jtrans.training.updates import GPU_SIZES
 from scripts.bench.reference_path import UPDATE_MICRO_BATCHES, ReferenceTraining, reference_batches
@@ -31,7 +31,7 @@ from scripts.gpu.models import (
     model_flops,
     real_positions,
 )
-from scripts.gpu.timing import LAUNCHES, Row, Scale, in_turns, seconds, wait
+from scripts.gpu.timing import LAUNCHES, Row, Scale, in_turns, seconds
 
 PRECISION = "bf16"
 SMOOTHING, CLIP_NORM = 0.1, 25.0
@@ -152,7 +152,7 @@ def updates(scale: Scale) -> list[Row]:
             work = functools.partial(update, model, optimiser, batch)
             start = time.perf_counter()
             work()
-            wait(scale.device)
+            wait_for(scale.device)
             first = time.perf_counter() - start
             busy, launches = _busy_seconds(work, scale)
             rows.append(
@@ -175,7 +175,7 @@ def _busy_seconds(work: Callable[[], object], scale: Scale) -> tuple[float, int]
         return float("nan"), 0
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
         work()
-        wait(scale.device)
+        wait_for(scale.device)
     events = profiled.key_averages()
     # an operator's time is that of its kernels, which are events of their own
     kernels_only = [each for each in events if each.device_type.name == "CUDA"]
@@ -285,7 +285,7 @@ def _decoding_work(
 
 def release(scale: Scale) -> None:
     """Return freed memory to the device and reset the peak."""
-    wait(scale.device)
+    wait_for(scale.device)
     if scale.device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()

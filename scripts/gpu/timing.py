@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from jtrans.nn.device import wait_for
 from scripts.bench.interleave import spread
 
 Row = dict[str, Any]
@@ -62,12 +63,6 @@ class Scale:
         return 16 if self.is_tiny else 64
 
 
-def wait(device: torch.device) -> None:
-    """Wait until the device has finished all its work."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
 def seconds(work: Callable[[], object], scale: Scale, *, calls: int = 50) -> float:
     """Return the median seconds of a call after a warm-up, by events around groups of calls."""
     groups = 1 if scale.is_tiny else 5
@@ -103,7 +98,7 @@ def in_turns(variants: Mapping[str, Callable[[int], float]], scale: Scale, unit:
     walls: dict[str, list[float]] = {name: [] for name in variants}
     for variant in variants.values():  # warm-up: compiles, fills caches
         variant(0)
-        wait(scale.device)
+        wait_for(scale.device)
     for number in range(1, scale.rounds + 1):
         for name, variant in variants.items():
             amount: list[float] = []

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from jtrans.corpora.lines import read_line_file
 from jtrans.corpora.plain_text import check_plain
-from jtrans.decoding.lines.json_lines import best_texts, source_texts
+from jtrans.decoding.lines.given import best_texts
+from jtrans.decoding.lines.json_lines import source_texts
 from jtrans.errors import CorpusError, how_many
 
 

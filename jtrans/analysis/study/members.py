@@ -20,7 +20,7 @@ from jtrans.analysis.study.words import StudyWords, is_same_segmentation
 from jtrans.corpora.lines import read_line_file
 from jtrans.data.ids import Side
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.decoding.lines.json_lines import best_texts
+from jtrans.decoding.lines.given import best_texts
 from jtrans.decoding.options import DecodingChoices
 from jtrans.decoding.result_cache import CachedResult, cached_measurement, cached_translations
 from jtrans.decoding.split import SplitTranslation

@@ -18,7 +18,7 @@ from jtrans.cli.options import (
     option,
 )
 from jtrans.cli.translate.options import ENGINE, ENGINES
-from jtrans.errors import ConfigError, usage_error
+from jtrans.errors import ConfigError
 
 if TYPE_CHECKING:
     from jtrans.decoding.translator import Translator
@@ -69,8 +69,6 @@ def serve(
     from jtrans.exports import find_models
 
     check_choice("--engine", engine, ENGINES)
-    if not host:
-        raise usage_error("--host is empty", "--host 127.0.0.1", where="--host")
     opened = find_models(runs, engine)
     choices = decoding.choices(nbest=n_best)
     choices.check(opened)

@@ -48,6 +48,15 @@ def given_translations(lines: Sequence[str], name: str) -> list[GivenTranslation
     return given
 
 
+def best_texts(lines: Sequence[str], name: str) -> list[str]:
+    """Return the best translations in a file, given as for `given_translations`.
+
+    Raises:
+        CorpusError: the lines are JSON objects, and one of them has no translations.
+    """
+    return [each.text for each in given_translations(lines, name) if not each.rank]
+
+
 def _read(entry: Any, line: int, rank: int) -> GivenTranslation:
     text, tokens = entry["text"], entry.get("tokens", [])
     strings = [text, *tokens] if isinstance(tokens, list) else [None]

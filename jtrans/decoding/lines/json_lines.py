@@ -28,26 +28,6 @@ def read_json(text: str) -> Any:
     return value
 
 
-def best_texts(lines: list[str], name: str) -> list[str]:
-    """Return the best translations of lines of JSON; other lines as they are.
-
-    Raises:
-        CorpusError: the lines are JSON objects, and one of them has no translation.
-    """
-    if not is_json_lines(lines):
-        return lines
-    texts: list[str] = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            text = read_json(line)["translations"][0]["text"]
-        except (ValueError, TypeError, LookupError) as error:
-            raise not_translated(number, name) from error
-        if not isinstance(text, str):
-            raise not_translated(number, name)
-        texts.append(text)
-    return texts
-
-
 def source_texts(lines: list[str], name: str) -> list[str]:
     """Return the field `source` of lines of JSON; other lines as they are.
 
