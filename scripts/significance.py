@@ -4,7 +4,7 @@
 
 A run's score is the mean of its sentences' numbers, which are normal with a variance of their own
 for each run, plus a normal number for its seed. Of equal systems, at most 5 % should have a p-value
-below 0.05 (docs/systems.md 10.5).
+below 0.05 (docs/systems.md 10.6).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from jtrans.cli.options import JSON, argument
 from jtrans.cli.tables import print_table
 from jtrans.errors import ConfigError
 
-# Sizes are for the published setting if there is one (Li et al. 2020, table 1), and always
+# Sizes are for the published setting if there is one (Li et al. 2020, tables 3 and 4), and always
 # with its German and English dictionaries.
 _CORPUS = "iwslt14-de-en"
 _VOCABULARIES = 8848, 6632

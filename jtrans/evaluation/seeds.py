@@ -5,7 +5,7 @@ also draws runs with replacement, sees only two thirds of the variance of three 
 tails. Instead, a t-distributed term is added to the deviations on the drawn test sets. It has the
 standard error of the means over seeds and the degrees of freedom of Welch (1947) and Satterthwaite
 (1946). The interaction of runs with sentences is already part of the deviations and is subtracted,
-as in a crossed design (Owen, 2007). docs/systems.md 10.5 has the formulas.
+as in a crossed design (Owen, 2007). docs/systems.md 10.6 has the formulas.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ SYSTEMS: dict[str, SystemEntry] = {
         "jtrans.models.pervasive:Pervasive",
         "joint source-target grid, masked 2-D convolutions, no encoder",
         "Elbayad et al. 2018, Pervasive Attention: 2D Convolutional Neural Networks for "
-        "Sequence-to-Sequence Prediction",
+        "Sequence-to-Sequence Prediction; the residual network: Elbayad et al. 2020",
         config=f"{_CONFIGS}:PervasiveConfig",
     ),
     "convs2s": SystemEntry(

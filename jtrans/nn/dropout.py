@@ -2,7 +2,7 @@
 
 Where the same information is repeated along an axis that a block does not aggregate, the mask
 is shared along it; otherwise a dropped feature could be read from a neighbouring cell
-(Li et al. 2020, section "Dropout"; Dropout1d and Dropout2d there). The mask is a small table:
+(Li et al. 2020, section "Reformer-base"; Dropout1d and Dropout2d there). The mask is a small table:
 one random number per distinct value, then a broadcast product.
 """
 

@@ -10,6 +10,7 @@ import torch
 
 from jtrans.cli.recipes import description, recipe_text
 from jtrans.config import RECIPES, build_config, load_config, recipe_names
+from jtrans.corpora.catalogue.load import find_entry
 from jtrans.models.zoo import build_model, system_configs
 
 SYSTEMS = ["transformer", "transformer-scaled", "reformer-base", "reformer-fast"]
@@ -160,6 +161,24 @@ def test_every_number_of_a_published_setting_names_its_source(name: str) -> None
     unsourced = [line for line in numbers if not re.search(r"# .*(\[[PCIO]\]|Vaswani)", line)]
     assert len(numbers) > 10
     assert unsourced == []
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("wmt14")])
+def test_a_recipe_of_another_vocabulary_than_its_corpus_has_says_how_to_prepare_it(
+    name: str,
+) -> None:
+    text, corpus = recipe_text(name), name.partition("/")[0]
+    tokens = re.search(r"^# .* with ([\d,]+) ", text, re.MULTILINE)
+    assert tokens is not None
+    usual = f"{find_entry(corpus).options['bpe_merges']:,}"
+    assert (f"jtrans prepare {corpus} --bpe-merges " in text) == (tokens[1] != usual)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_score_over_validations_has_a_recipe_that_keeps_them(name: str) -> None:
+    text = recipe_text(name)
+    if found := re.search(r"mean of (\d+) validations", text):
+        assert load_config(name, system_configs()).training.keep.window == int(found[1])
 
 
 def test_the_comment_of_a_recipe_wins_with_its_value() -> None:

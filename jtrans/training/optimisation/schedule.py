@@ -85,7 +85,7 @@ class Schedule:
     def _rnmt_factor(self, update: int) -> float:
         """Return min(1 + t (n - 1) / (n p), n, n (2n)^max(-1, (s - n t) / (e - s))).
 
-        Chen et al. 2018, equation 6, where the clamp is not printed: the factor ends at 1/2. With
+        Chen et al. 2018, equation 1, where the clamp is not printed: the factor ends at 1/2. With
         `late_start` the decay starts after the warm-up, as in the authors' code.
         """
         config = self.config
