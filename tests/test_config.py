@@ -147,14 +147,6 @@ def test_another_schedule_keeps_what_it_has_too() -> None:
     assert config.training.schedule.warmup == warmup
 
 
-def test_a_file_with_another_schedule_keeps_what_it_has_too(write: Any) -> None:
-    text = '[training]\nmax_updates = 10_000\nschedule = { name = "cosine" }\n'
-    path = write(f'extends = "demo/transformer"\n{text}')
-    chosen = ["training.max_updates=10000", "training.schedule.name=cosine"]
-    ours = load_config("demo/transformer", system_configs(), overrides=chosen)
-    assert load_config(path, system_configs()).training.schedule == ours.training.schedule
-
-
 def test_a_misspelt_section_is_named_even_if_it_holds_the_system(write: Any) -> None:
     error = error_of(write('\n[modle]\nsystem = "transformer"\n'))
     assert error.message == "unknown key modle" and str(error.where).endswith("line 2")

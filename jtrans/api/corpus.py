@@ -125,7 +125,7 @@ def _check_source(
     name: str | None, files: OwnFiles, languages: str | None, originals: str | Path | None
 ) -> None:
     """Refuse a name together with what only files have, and the other way round."""
-    from jtrans.corpora.catalogue.load import is_in_catalogue
+    from jtrans.corpora.catalogue.load import find_entry
 
     if name is None:
         if originals is not None:
@@ -143,12 +143,8 @@ def _check_source(
         "--skip-bad-lines": files.skips_bad,
     }
     for option, value in of_files.items():
-        if value and not is_in_catalogue(name):
-            raise usage_error(
-                f"{name} is not a corpus of the catalogue, and files of your own have an option",
-                "--train PREFIX, which stands for PREFIX.de and PREFIX.en; --valid, --test",
-            )
         if value:
+            find_entry(name)  # refuses what is no name of a corpus, but perhaps a file
             raise usage_error(
                 f"{option} cannot be combined with NAME ({name})", f"jtrans prepare {name}"
             )

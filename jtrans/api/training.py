@@ -7,7 +7,7 @@ import copy
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -93,7 +93,13 @@ def train(
     with _alone(), _saved_at_interrupt(should_stop) as is_over:
         return train_run(
             config,
-            data=find_data(data, config, folder, run_of_config(recipe)),
+            data=find_data(
+                data,
+                config,
+                None if restart else folder,
+                run_of_config(recipe),
+                restarted=[folder] if restart else (),
+            ),
             run=folder,
             device=None if device is None else str(device),  # of torch.device, too
             restart=restart,
@@ -170,14 +176,21 @@ def _is_string(key: object) -> bool:
     return isinstance(key, str)
 
 
-def find_data(data: str | Path | None, config: Config, *runs: Path | None) -> Path:
+def find_data(
+    data: str | Path | None,
+    config: Config,
+    *runs: Path | None,
+    restarted: Sequence[Path] = (),
+) -> Path:
     """Return the folder given, or else that of the first run, or else that of the recipe's corpus.
 
     Args:
         data: the folder given.
         config: the recipe.
-        runs: folders of runs whose data are meant: of the one to continue or to start over, of the
-            one whose configuration file was named (`run_of_config`). They need not exist.
+        runs: folders of runs whose data are meant: of those to continue, of the one whose
+            configuration file was named (`run_of_config`). They need not exist.
+        restarted: folders of runs to start over. Their data are meant if the recipe is for the
+            corpus that theirs was for.
 
     Raises:
         ConfigError: none is given, and the recipe names no corpus.
@@ -186,7 +199,7 @@ def find_data(data: str | Path | None, config: Config, *runs: Path | None) -> Pa
     """
     from jtrans.corpora.catalogue.load import find_entry, is_in_catalogue
 
-    folder = Path(data) if data else _default_data(config, runs)
+    folder = Path(data) if data else _default_data(config, runs, restarted)
     is_default = folder == PREPARED / folder.name
     if is_default and not folder.exists() and is_in_catalogue(folder.name):
         is_joint = getattr(config.model, "tie", None) == "all"
@@ -200,16 +213,15 @@ def find_data(data: str | Path | None, config: Config, *runs: Path | None) -> Pa
     return folder
 
 
-def _default_data(config: Config, runs: Iterable[Path | None]) -> Path:
+def _default_data(config: Config, runs: Iterable[Path | None], restarted: Iterable[Path]) -> Path:
     """Return the folder of the first run's data, or of a recipe's prepared corpus."""
     from jtrans.runs import Run
 
-    run = next((run for run in runs if run is not None and Run.exists(run)), None)
-    if run is not None:
-        try:
-            info = Run(run).info
-        except JtransError:  # damaged: it can still start over
-            info = {}
+    found = [run for run in runs if run is not None and Run.exists(run)]
+    found += [run for run in restarted if Run.exists(run) and _is_for_same(run, config)]
+    if found:
+        run = found[0]
+        info = _readable_info(run)
         recorded = info.get("data")
         if recorded and Path(recorded).is_dir():
             return Path(recorded)
@@ -229,15 +241,35 @@ def _default_data(config: Config, runs: Iterable[Path | None]) -> Path:
     return PREPARED / config.data.corpus
 
 
+def _readable_info(run: Path) -> dict[str, Any]:
+    """Return what a run records; nothing if it is damaged, as it can still start over."""
+    from jtrans.runs import Run
+
+    try:
+        return Run(run).info
+    except JtransError:
+        return {}
+
+
+def _is_for_same(run: Path, config: Config) -> bool:
+    """Return whether a run's recipe was for the corpus that another recipe is for."""
+    settings = _readable_info(run).get("settings")  # not in runs of earlier versions
+    named = settings.get("data", {}).get("corpus") if isinstance(settings, dict) else None
+    return bool(named == config.data.corpus)
+
+
 def _is_text_of(info: Mapping[str, Any], config: Config) -> bool:
     """Return whether the recipe's prepared corpus has the training text that a run records."""
     from jtrans.data.prepared import PreparedCorpus
     from jtrans.training.setup.continuing import identity
 
-    if config.data.corpus is None or not (PREPARED / config.data.corpus).is_dir():
+    if config.data.corpus is None:
         return False
-    corpus = PreparedCorpus.open(PREPARED / config.data.corpus)
-    return info.get("train") == identity(corpus, "train")
+    try:
+        corpus = PreparedCorpus.open(PREPARED / config.data.corpus)
+    except JtransError:  # absent or damaged
+        return False
+    return bool(info.get("train") == identity(corpus, "train"))
 
 
 def default_run(recipe: object) -> Path:

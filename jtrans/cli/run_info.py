@@ -30,7 +30,7 @@ def run_values(run: Run) -> dict[str, Any]:
     """Return all facts about a run, as the object of --json."""
     from jtrans.models.zoo import system_configs
 
-    config, info, events = run.config(system_configs()), run.info, run.lasting_events()
+    config, info, events = run.trained_config(system_configs()), run.info, run.lasting_events()
     starts = [event for event in events if event.get("event") == "start"]
     end = events[-1] if events and _is_end(events[-1]) else {}
     pointers = run.pointers()

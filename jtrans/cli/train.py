@@ -106,11 +106,15 @@ def train(
     config = load_config(recipe, system_configs(), overrides=set_ or (), options=options)
     check_run_folder(run)
     run = run or default_run(recipe)
-    data = find_data(data, config, run, run_of_config(recipe))
     if keep_optimiser and from_ is None:
         raise usage_error("--keep-optimiser needs --from", "--from RUN names the run to start from")
     # refused here and not by each of the processes
     trainings = {run: config} if seeds is None else _for_seeds(config, run, seeds, seed, set_ or ())
+    begun = list(trainings)
+    of_recipe = run_of_config(recipe)
+    data = find_data(
+        data, config, *([] if restart else begun), of_recipe, restarted=begun if restart else ()
+    )
     # `@last` is none of the runs that this command trains
     initial = find_run(from_, without=list(trainings)) if from_ is not None else None
     place, count = place_of_process(), ranks.count_processes(processes, gpus, device)

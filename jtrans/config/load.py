@@ -345,7 +345,12 @@ def _drop_foreign(values: dict[str, Any], chosen: Collection[str]) -> None:
 
 
 def merge_values(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
-    """Return `base` overridden by the keys of `top`, section by section."""
+    """Return `base` overridden by the keys of `top`, section by section.
+
+    An optimiser or schedule with another `name` replaces all settings of the one in `base`.
+    """
+    if "name" in base and base["name"] != top.get("name", base["name"]):
+        return dict(top)
     merged = dict(base)
     for key, value in top.items():
         old = merged.get(key)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import unicodedata
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -152,9 +151,12 @@ def normal_form_warning(
 
     They look alike and do not match. Runs write Unicode's NFC.
     """
-    is_composed = [all(map(_is_composed, texts)) for texts in zip(*references, strict=True)]
+    forms = [set(map(_form, texts)) for texts in zip(*references, strict=True)]
     counts = {
-        name: sum(map(operator.ne, map(_is_composed, lines), is_composed))
+        name: sum(
+            {_form(line), *theirs} >= {"NFC", "NFD"}
+            for line, theirs in zip(lines, forms, strict=True)
+        )
         for name, lines in lines_by_name.items()
     }
     names = [name for name, count in counts.items() if count]
@@ -163,12 +165,17 @@ def normal_form_warning(
     return (
         f"accented letters are composed on one side only (Unicode's NFC and NFD) in "
         f"{how_many(max(counts.values()), 'line')} of {' and '.join(names)} and the references, "
-        "and do not match there: compose both texts, for example with uconv -x nfc"
+        "and do not match there: compose all text (uconv -x nfc), that of a corpus before prepare"
     )
 
 
-def _is_composed(line: str) -> bool:
-    return line.isascii() or unicodedata.is_normalized("NFC", line)
+def _form(line: str) -> str:
+    """Return which normal form a line has; NFC and NFD are those that differ from the other."""
+    if line.isascii():
+        return "both"
+    if not unicodedata.is_normalized("NFC", line):
+        return "NFD"
+    return "both" if unicodedata.is_normalized("NFD", line) else "NFC"
 
 
 def case_warning(

@@ -17,6 +17,11 @@ from jtrans.errors import CorpusError
 from jtrans.files.names import path_hint
 
 PACKINGS = (".gz", ".xz", ".zst")
+# of archives, and of other compression
+NOT_READ = (
+    ".bz2", ".lz4", ".lzma", ".Z", ".zip", ".7z", ".rar",
+    ".tar", ".tar.gz", ".tar.xz", ".tar.zst", ".tgz", ".txz", ".tzst",
+)  # fmt: skip
 CHUNK_BYTES = 1 << 20
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

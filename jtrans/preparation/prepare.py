@@ -116,10 +116,10 @@ def run_steps(preparation: Preparation, result: Path, provenance: Mapping[str, A
     pipeline, types = _learn(preparation, selection.splits["train"])
     is_given = request.pipeline is not None
     splits = request.corpus.splits
-    warning = leftover_warning(splits, request.corpus.languages) or round_trip_warning(
-        splits, pipeline.target, is_given=is_given
-    )
-    if warning:
+    of_source = leftover_warning(splits["train"].source, pipeline.source, is_target=False)
+    of_target = leftover_warning(splits["train"].target, pipeline.target, is_target=True)
+    of_target = of_target or round_trip_warning(splits, pipeline.target, is_given=is_given)
+    for warning in filter(None, (of_source, of_target)):
         progress.warn(warning)
     preparation.step("learning")
     statistics = encode_splits(preparation, selection.splits, pipeline, labelling)

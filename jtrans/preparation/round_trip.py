@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from jtrans.corpora.parallel import ParallelText
@@ -14,18 +14,29 @@ SAMPLE = 300
 MANY = 0.25
 
 
-def leftover_warning(splits: Mapping[str, ParallelText], languages: tuple[str, str]) -> str | None:
-    """Return a warning about training text with subword pieces or escapes, None for raw text."""
-    for side, language in zip(("source", "target"), languages, strict=True):
-        lines = list(islice(getattr(splits["train"], side), SAMPLE))
-        leftover = find_leftover(lines)
-        if leftover is not None and leftover.is_certain:
-            return (
-                f"train.{language} has {leftover.kind} in {leftover.lines:,} of its first "
-                f"{len(lines):,} lines, such as {leftover.example}: undo them, as translations "
-                "and scores would have them, too; prepare segments text and learns BPE itself"
-            )
-    return None
+def leftover_warning(lines: Iterable[str], side: TextSide, *, is_target: bool) -> str | None:
+    """Return a warning about training text with subword pieces or escapes, None for raw text.
+
+    Text that is taken as it is, split at white space, may have escaped characters: published
+    corpora have them.
+
+    Args:
+        lines: of the training text, of which the first are examined.
+        side: of the pipeline.
+        is_target: whether it is the target side.
+    """
+    lines = list(islice(lines, SAMPLE))
+    leftover = find_leftover(lines)
+    if leftover is None or not leftover.is_certain:
+        return None
+    if side.segmenter == "whitespace" and "pieces" not in leftover.kind:
+        return None
+    whose = "translations and scores" if is_target else "all text to translate"
+    return (
+        f"train.{side.language} has {leftover.kind} in {leftover.lines:,} of its first "
+        f"{len(lines):,} lines, such as {leftover.example}, as {whose} would then have: undo them "
+        "first; prepare segments text and learns BPE itself"
+    )
 
 
 def round_trip_warning(

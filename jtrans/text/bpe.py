@@ -16,6 +16,7 @@ from typing import IO
 
 from jtrans.errors import CorpusError, how_many
 from jtrans.files import open_unpacked, raw_lines
+from jtrans.files.packed import NOT_READ
 from jtrans.text.bpe_learning import END, learn_merges, merge_pair
 
 MARK = "@@"
@@ -128,7 +129,7 @@ def text_lines(handle: IO[bytes], name: str) -> Iterator[str]:
         try:
             yield from raw.decode("utf-8").splitlines(keepends=True)
         except UnicodeDecodeError as error:
-            is_packed = name.endswith((".bz2", ".zip", ".7z", ".lz4"))
+            is_packed = name.endswith(NOT_READ)
             convert = "convert it first, for example: iconv -f LATIN1 -t UTF-8 < FILE > NEW"
             raise CorpusError(
                 f"{name} is not UTF-8: byte 0x{raw[error.start]:02x}",

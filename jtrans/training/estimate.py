@@ -114,7 +114,7 @@ def estimate(
         epoch_seconds=seconds,
         splits=len(splits),
         frozen_parameters=trainer.model.frozen_count(),
-        warnings=(*check_rate(config), *check_warmup(trainer.schedule.warmup, updates)),
+        warnings=(*check_rate(config), *check_warmup(trainer.schedule, updates)),
         total_seconds=trainer.stopping.seconds_left(trainer.state, updates, seconds / len(epoch)),
     )
 

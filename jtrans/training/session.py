@@ -226,7 +226,7 @@ class _Session:
             copied=tuple(weights.describe() for weights in copied),
             warnings=(
                 *check_rate(plan.config),
-                *check_warmup(trainer.schedule.warmup, expected_updates(trainer)),
+                *check_warmup(trainer.schedule, expected_updates(trainer)),
                 *check_labels(trainer.model, self.corpus),
             ),
         )

@@ -155,8 +155,8 @@ def test_a_file_in_place_of_a_name_gets_the_option_for_files(
     given = ("--train", "train") if "--languages" not in arguments else ()
     result = jtrans("prepare", *arguments, *given)
     assert result.code == 2
-    assert f"{arguments[0]} is not a corpus of the catalogue" in result.err
-    assert "hint: --train PREFIX" in result.err
+    assert f"no corpus called {arguments[0]} in the catalogue" in result.err
+    assert "your own files: jtrans prepare --train PREFIX" in result.err
 
 
 @pytest.mark.parametrize(
@@ -171,13 +171,20 @@ def test_text_that_was_processed_before_is_warned_of(
     jtrans: Jtrans, change: Callable[[str], str], kind: str
 ) -> None:
     assert "undo them" not in jtrans(*OWN).err
-    path = Path("train.en")
-    lines = path.read_text(encoding="utf-8").splitlines()
-    path.write_text("".join(f"{change(line)}\n" for line in lines), encoding="utf-8")
+    for name in ("train.de", "train.en"):
+        lines = Path(name).read_text(encoding="utf-8").splitlines()
+        Path(name).write_text("".join(f"{change(line)}\n" for line in lines), encoding="utf-8")
     result = jtrans(*OWN, "--force")
     assert result.code == 0
-    assert f"train.en has {kind} in " in result.err and "undo them" in result.err
+    told = [line for line in result.err.splitlines() if "undo them" in line]
+    assert [line.partition(" in ")[0] for line in told] == [
+        f"warning: train.de has {kind}",
+        f"warning: train.en has {kind}",
+    ]
+    assert "text to translate" in told[0] and "translations and scores" in told[1]
     assert "--target-segment" not in result.err
+    as_it_is = jtrans(*OWN, "--force", "--segment", "whitespace").err
+    assert ("undo them" in as_it_is) == ("pieces" in kind)  # published text may have escapes
 
 
 def test_unchanged_pairs_of_one_language_are_kept(jtrans: Jtrans) -> None:

@@ -91,6 +91,20 @@ def test_a_run_continues_with_its_own_data(workplace: Path, jtrans: Jtrans) -> N
     assert continued.code == 0 and "continues at update 6" in continued.err
     restarted = jtrans("train", "tiny.toml", "--run", "run", "--restart")
     assert restarted.code == 0 and "(new)" in restarted.err
+    other = (
+        "train",
+        "tiny.toml",
+        "--run",
+        "run",
+        "--restart",
+        "--set",
+        "data.corpus=multi30k-de-en",
+    )
+    refused = jtrans(*other)  # a recipe for another corpus
+    assert refused.code == 2 and "jtrans prepare multi30k-de-en" in refused.err
+    seeds = ("train", "tiny.toml", "--run", "seeds", "--seeds", "1,2")
+    assert jtrans(*seeds, "--data", "data").code == 0
+    assert jtrans(*seeds, "--restart").code == 0
     (Path("run") / "run.json").write_text("{", encoding="utf-8")
     damaged = jtrans("train", "tiny.toml", "--run", "run", "--restart")
     assert damaged.code == 2 and "--data DIR" in damaged.err
@@ -116,6 +130,9 @@ def test_a_run_whose_data_are_gone_says_where_they_were(workplace: Path, jtrans:
     for more in ((), other, ("--restart",), (*other, "--restart")):
         refused = jtrans(*command, *more)
         assert refused.code == 2 and f"is no longer in {workplace / 'mine'}" in refused.err
+    (workplace / "data" / "prepared" / "empty").mkdir()
+    damaged = jtrans(*command, "--set", "data.corpus=empty")
+    assert damaged.code == 2 and f"is no longer in {workplace / 'mine'}" in damaged.err
     shutil.copytree("moved", "data/prepared/animals")
     assert jtrans(*command, "--set", "data.corpus=animals").code == 0
     assert jtrans(*command, "--data", "moved").code == 0

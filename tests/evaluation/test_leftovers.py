@@ -132,11 +132,12 @@ def test_one_empty_reference_of_two_is_no_missing_sentence() -> None:
 
 def test_letters_that_are_composed_on_one_side_only_are_warned_of() -> None:
     composed, apart = "\u00fcber", "u\u0308ber"  # look alike
-    lines = {"a.de": [composed, "x"], "b.de": [apart, apart]}
-    told = normal_form_warning(lines, [[apart, "x"]])
+    lines = {"a.de": [composed, "x"], "b.de": [apart, composed], "c.de": [apart, "x"]}
+    told = normal_form_warning(lines, [[apart, apart]])
     assert told is not None and "in 1 line of a.de and b.de and the references" in told
     assert normal_form_warning({"a.de": [composed, "x"]}, [[composed, "y"]]) is None
     assert normal_form_warning({"b.de": [apart]}, [[apart]]) is None
+    assert normal_form_warning({"b.de": ["plain"]}, [[apart]]) is None
 
 
 def test_references_of_a_corpus_that_was_prepared_from_pieces_are_warned_of() -> None:

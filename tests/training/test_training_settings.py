@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from plugins.small_corpus import MakeConfig
 from plugins.training_runs import CrashError, CrashingEvents
 
 from jtrans.config import load_config
@@ -20,6 +21,7 @@ from jtrans.training.optimisation.schedule import Schedule
 from jtrans.training.optimisation.step import Step
 from jtrans.training.session import train
 from jtrans.training.setup.build import make_trainer
+from jtrans.training.setup.checks import check_warmup
 from jtrans.training.state import TrainingState
 from jtrans.training.stopping import Stopping
 from jtrans.training.trainer import Trainer
@@ -327,3 +329,24 @@ def test_a_count_of_an_earlier_version_goes_on(make_config: Any) -> None:
     training = make_config(stop={"metric": "valid-chrf"}, max_epochs=9).training
     Stopping(training, Schedule.from_config(training, 16)).resume(state)
     assert (state.stop_best, state.stale) == (50.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "warmup"),
+    [
+        ({"name": "noam", "warmup": 100}, 4),
+        ({"name": "cosine", "warmup": 50, "updates": 1000}, 4),
+        ({"name": "rnmt", "warmup": 5, "replicas": 8, "decay_start": 1, "decay_end": 9}, 1),
+        ({"name": "rnmt", "warmup": 5, "replicas": 1, "decay_start": 1, "decay_end": 9}, None),
+        ({"name": "inverse-sqrt", "warmup": 39}, None),
+        ({"name": "constant"}, None),
+    ],
+)
+def test_a_training_that_ends_within_the_warm_up_is_told_a_shorter_one(
+    make_config: MakeConfig, schedule: dict[str, Any], warmup: int | None
+) -> None:
+    config = make_config(schedule=schedule, max_updates=40)
+    made = Schedule(config.training.schedule, config.training.learning_rate, config.model.width)
+    told = check_warmup(made, 40)
+    assert [f"schedule.warmup={warmup})" in text for text in told] == [True] * (warmup is not None)
+    assert not check_warmup(made, None)

@@ -223,7 +223,7 @@ def all_but_seed(run: Run, _followed: Collection[str] = ()) -> str:
 
     So may the runs that they began with.
     """
-    values = run.config(system_configs()).model_dump(mode="json")
+    values = run.trained_config(system_configs()).model_dump(mode="json")
     for name in ("seed", *BOOKKEEPING):
         values["training"].pop(name, None)
     values.pop("expect", None)
@@ -246,7 +246,7 @@ def _beginning(run: Run, followed: Collection[str]) -> str | None:
 
 def seed_of(run: Run) -> int:
     """Return the seed that a run was trained with."""
-    return run.config(system_configs()).training.seed
+    return run.trained_config(system_configs()).training.seed
 
 
 def _training_text(run: Run) -> Any:

@@ -11,7 +11,7 @@ from jtrans.corpora.lines import LineFile, Without, notes_of
 from jtrans.corpora.pairing import check_counts
 from jtrans.corpora.parallel import ParallelText, join_texts
 from jtrans.errors import CorpusError, did_you_mean
-from jtrans.files.packed import PACKINGS, find_packed, without_packing
+from jtrans.files.packed import NOT_READ, PACKINGS, find_packed, without_packing
 
 MOST_REFERENCES = 20  # among which a gap in their numbers is noticed
 
@@ -121,10 +121,6 @@ def _without_bad(text: ParallelText, files: Sequence[LineFile]) -> ParallelText:
     )
 
 
-# of archives, and of packings that are not read
-UNREAD_PACKINGS = (".zip", ".tar", ".tgz", ".7z", ".rar", ".bz2", ".lz4", ".tar.gz", ".tar.xz")
-
-
 def _find_file(prefix: str, language: str, languages: tuple[str, str]) -> Path:
     """Return PREFIX.LANGUAGE, or the packed PREFIX.LANGUAGE.gz (.xz, .zst) if only that exists.
 
@@ -147,7 +143,7 @@ def _missing_hint(prefix: str, language: str, languages: tuple[str, str]) -> str
     ending = unpacked.suffix.removeprefix(".")
     if ending in languages and find_packed(unpacked):
         return f"name the file without its language: {unpacked.with_suffix('')}"
-    if path.is_file() and path.name.lower().endswith(UNREAD_PACKINGS):
+    if path.is_file() and path.name.endswith(NOT_READ):
         return f"unpack it first, or compress it as {', '.join(PACKINGS)}"
     if path.is_file() and ending:
         of_catalogue = "; .sgm is read for corpora of the catalogue only"

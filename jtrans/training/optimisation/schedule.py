@@ -104,8 +104,14 @@ class Schedule:
         """The updates of the warm-up, 0 without one."""
         if self.config.name in ("constant", "plateau"):
             return 0
-        replicas = (self.config.replicas or 1) if self.config.name == "rnmt" else 1
-        return self.config.warmup * replicas
+        if self.config.name == "rnmt" and self.replicas == 1:
+            return 0  # the rate of one replica does not rise
+        return self.config.warmup * self.replicas
+
+    @property
+    def replicas(self) -> int:
+        """By how many the updates of the warm-up are multiplied."""
+        return (self.config.replicas or 1) if self.config.name == "rnmt" else 1
 
     def is_exhausted(self, update: int, drops: int = 0) -> bool:
         """Return whether the rate of `update` has fallen below the floor, or to 0, for good."""

@@ -8,6 +8,7 @@ from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError, CorpusError, how_many
 from jtrans.models.base import TranslationModel
+from jtrans.training.optimisation.schedule import Schedule
 
 LEAST_FACTOR = 0.01  # of the schedule `noam`, whose rate is at most this factor / sqrt(E)
 
@@ -73,18 +74,20 @@ def check_rate(config: Config) -> tuple[str, ...]:
     )
 
 
-def check_warmup(warmup: int, updates: int | None) -> tuple[str, ...]:
+def check_warmup(schedule: Schedule, updates: int | None) -> tuple[str, ...]:
     """Return a warning if training ends before the learning rate has its peak.
 
     Args:
-        warmup: the updates of the warm-up.
+        schedule: of the learning rate.
         updates: those of the whole training, None where its limits do not tell.
     """
+    warmup, replicas = schedule.warmup, schedule.replicas
     if updates is None or updates > warmup or not warmup:
         return ()
+    shorter = max(1, updates // 10 // replicas)
     return (
         f"training ends after {how_many(updates, 'update')} or so, and the learning rate rises for "
-        f"{warmup:,}: shorten its warm-up (--set training.schedule.warmup={max(1, updates // 10)}) "
+        f"{warmup:,}: shorten its warm-up (--set training.schedule.warmup={shorter}) "
         "or train longer",
     )
 

@@ -207,7 +207,7 @@ def test_a_file_of_an_unknown_format_gets_those_that_are_read(tmp_path: Path, na
     assert ("the catalogue only" in hint) == (name == "s.sgm")
 
 
-@pytest.mark.parametrize("name", ["u.tsv.bz2", "train.zip", "train.tar.gz", "x.tgz"])
+@pytest.mark.parametrize("name", ["u.tsv.bz2", "train.zip", "train.tar.gz", "z.txz", "z.tar.zst"])
 def test_a_packed_file_that_is_not_read_is_to_be_unpacked(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"a")
     with pytest.raises(CorpusError) as caught:
