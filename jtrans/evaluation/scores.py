@@ -13,6 +13,7 @@ from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from jtrans.evaluation.references import without_missing
 from jtrans.files import OFFLINE, is_offline
 from jtrans.text.language import base_language
 
+LINES_AT_ONCE = 1000  # whose references are in memory with their n-grams
 METRICS = ("bleu", "chrf", "ter")  # the usual ones
 CHRF_WITH_WORDS = "chrf++"  # Popović (2017): the same with words and pairs of words
 HIGHEST = {"bleu": 100.0, "chrf": 100.0, CHRF_WITH_WORDS: 100.0}  # TER can exceed 100
@@ -107,29 +109,68 @@ def sacrebleu_scores(
         CorpusError: no hypotheses, or numbers of lines that differ.
     """
     check_lines(hypotheses, references)
-    bootstrap = bootstrap or Bootstrap(len(hypotheses))
-    scores = []
+    [scores] = scores_of_systems(
+        [hypotheses],
+        references,
+        metrics=metrics,
+        target_language=target_language,
+        lowercase=lowercase,
+        tokenizer=tokenizer,
+        bootstrap=bootstrap,
+    )
+    return scores
+
+
+def scores_of_systems(
+    systems: Sequence[Sequence[str]],
+    references: Sequence[Sequence[str]],
+    *,
+    metrics: Sequence[str] = METRICS,
+    target_language: str,
+    lowercase: bool = False,
+    tokenizer: str | None = None,
+    bootstrap: Bootstrap | None = None,
+) -> list[list[Score]]:
+    """Score several systems as `sacrebleu_scores` does; return the scores of each.
+
+    References are prepared once for all systems, some lines at a time: the n-grams of a line take
+    some 40 kB.
+    """
+    for hypotheses in systems:
+        check_lines(hypotheses, references)
+    bootstrap = bootstrap or Bootstrap(len(references[0]))
+    scores: list[list[Score]] = [[] for _ in systems]
     for name in metrics:
         metric = make_metric(
             name,
-            references,
+            [lines[:1] for lines in references],  # the others follow below
             target_language=target_language,
             lowercase=lowercase,
             tokenizer=tokenizer,
         )
-        # as sacreBLEU's corpus_score, but with the score of every drawn test set; sacreBLEU's
-        # bootstrap raises a TypeError if a drawn test set has no match
-        counts = metric._extract_corpus_statistics(hypotheses, None)
-        result = metric._aggregate_and_compute(counts)
-        sums = bootstrap.sums(np.array(counts)).tolist()
-        drawn = np.array([metric._compute_score_from_stats(sampled).score for sampled in sums])
+        counts: list[list[Any]] = [[] for _ in systems]
+        numbers: set[int] = set()  # of references, in each part
+        for first in range(0, len(references[0]), LINES_AT_ONCE):
+            part = slice(first, first + LINES_AT_ONCE)
+            sets = without_missing([lines[part] for lines in references])
+            metric._ref_cache = metric._cache_references(sets)
+            numbers.add(metric.num_refs)
+            for of_system, hypotheses in zip(counts, systems, strict=True):
+                of_system += metric._extract_corpus_statistics(hypotheses[part], None)
+        metric.num_refs = numbers.pop() if len(numbers) == 1 else -1
         metric.n_bootstrap, metric.seed = SAMPLES, str(SEED)  # for the signature
-        signature = f"{result.name}|{metric.get_signature()}"
-        score = Score(result.name, float(result.score), signature, drawn)
-        if isinstance(result, BLEUScore):
-            ratio = result.sys_len / result.ref_len if result.ref_len else None
-            score = replace(score, length_ratio=ratio, brevity_penalty=float(result.bp))
-        scores.append(score)
+        for of_system, collected in zip(counts, scores, strict=True):
+            # as sacreBLEU's corpus_score, but with the score of every drawn test set; sacreBLEU's
+            # bootstrap raises a TypeError if a drawn test set has no match
+            result = metric._aggregate_and_compute(of_system)
+            sums = bootstrap.sums(np.array(of_system)).tolist()
+            drawn = np.array([metric._compute_score_from_stats(sampled).score for sampled in sums])
+            signature = f"{result.name}|{metric.get_signature()}"
+            score = Score(result.name, float(result.score), signature, drawn)
+            if isinstance(result, BLEUScore):
+                ratio = result.sys_len / result.ref_len if result.ref_len else None
+                score = replace(score, length_ratio=ratio, brevity_penalty=float(result.bp))
+            collected.append(score)
     return scores
 
 

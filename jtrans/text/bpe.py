@@ -201,6 +201,8 @@ class Bpe:
 
     def apply(self, line: str) -> str:
         """Split the words of a line as `subword-nmt apply-bpe` does, byte for byte."""
+        if len(self._library.cache) >= _CACHE_LIMIT:  # of a stream without end
+            self._library.cache.clear()
         return str(self._library.process_line(line))
 
     def draw(

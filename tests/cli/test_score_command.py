@@ -32,6 +32,7 @@ from jtrans.decoding.translator import Translator
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.runs import Run
+from jtrans.text.pipeline import TextSide
 
 
 def _run_of(corpus: PreparedCorpus, make_run: MakeRun, name: str = "run", **more: Any) -> Path:
@@ -384,6 +385,23 @@ def test_a_band_of_a_split_that_the_corpus_lacks_is_named(
     assert lines == [
         "run: band not checked: it is for the split tset, which the corpus does not have"
     ]
+
+
+def test_references_are_segmented_once_and_nothing_else_is(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [_run_of(corpus, make_run, name) for name in ("a", "b")]
+    assert jtrans("score", *runs).code == 0  # translates
+    segmented: list[str] = []
+    segment = TextSide.segment
+
+    def counted(self: TextSide, line: str) -> list[str]:
+        segmented.append(line)
+        return segment(self, line)
+
+    monkeypatch.setattr(TextSide, "segment", counted)
+    assert jtrans("score", *runs).code == 0
+    assert segmented == corpus.raw_lines("test", "target")
 
 
 def test_sentences_without_a_reference_are_warned_of_for_runs_as_for_files(

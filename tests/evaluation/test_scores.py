@@ -7,9 +7,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 
 from jtrans.errors import ConfigError, CorpusError, WorkError
@@ -21,6 +23,7 @@ from jtrans.evaluation.scores import (
     interval_text,
     make_metric,
     sacrebleu_scores,
+    scores_of_systems,
     tokenizer_name,
 )
 
@@ -298,3 +301,28 @@ def test_intervals_are_shown_within_the_range_of_their_metric(
     value: float, half: float | None, metric: str, text: str
 ) -> None:
     assert interval_text(value, half, metric) == text
+
+
+def test_references_are_prepared_once_for_all_systems_some_lines_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The n-grams of all references at once would take 4 GB for 100,000 lines."""
+    references = [REFERENCES, ["", *REFERENCES[1:]]]
+    systems = [HYPOTHESES, REFERENCES, HYPOTHESES[::-1]]
+    options: dict[str, Any] = {"metrics": ["bleu", "chrf", "ter"], "target_language": "en"}
+    whole = scores_of_systems(systems, references, **options)
+    prepared: list[int] = []
+    prepare = Metric._cache_references
+
+    def counted(self: Metric, sets: Any) -> Any:
+        prepared.append(len(sets[0]))
+        return prepare(self, sets)
+
+    monkeypatch.setattr(Metric, "_cache_references", counted)
+    monkeypatch.setattr("jtrans.evaluation.scores.LINES_AT_ONCE", 2)
+    in_parts = scores_of_systems(systems, references, **options)
+    for ours, others in zip(whole, in_parts, strict=True):
+        assert [(s.value, s.signature) for s in ours] == [(s.value, s.signature) for s in others]
+        for score, other in zip(ours, others, strict=True):
+            assert np.array_equal(score.drawn, other.drawn, equal_nan=True)
+    assert max(prepared) == 2 and sum(prepared) == 3 * (len(REFERENCES) + 1)

@@ -242,3 +242,12 @@ def test_a_merge_looks_at_each_word_once_however_often_the_pair_is_in_it(
     monkeypatch.setattr(bpe_learning, "merge_pair", counted)
     merges = bpe_learning.learn_merges({"x" * 1000: 1, "abababab": 2}, 5, min_frequency=1)
     assert len(merges) == 5 and len(words) <= 2 * 5
+
+
+def test_words_of_an_endless_stream_do_not_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jtrans.text.bpe._CACHE_LIMIT", 10)
+    codes = "#version: 0.2\na b</w>\n"
+    bpe = Bpe(codes)
+    lines = [f"ab{number} ab" for number in range(100)]
+    assert [bpe.apply(line) for line in lines] == [Bpe(codes).apply(line) for line in lines]
+    assert len(bpe._library.cache) <= 12

@@ -47,7 +47,7 @@ def length_bins(study: Study, binning: Binning) -> tuple[Bins, NDArray[np.int64]
 
 def length_note(study: Study) -> str:
     """Return a sentence that tells which reference decides the bin, if one does."""
-    is_of_several = study.text.source is None and study.text.more_references
+    is_of_several = study.text.source is None and len(study.text.references) > 1
     return " Lengths are those of the first reference." if is_of_several else ""
 
 

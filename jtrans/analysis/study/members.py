@@ -48,12 +48,9 @@ class SplitText:
     """The text of a split."""
 
     split: str  # its name
-    # raw text, and words of the study before BPE; None: of files without their source
-    source: tuple[list[str], list[list[str]]] | None
-    reference_lines: list[str]  # raw text; where there are several references, the first
-    reference_words: list[list[str]]
-    # further references of the same lines, as raw text and as words
-    more_references: Sequence[tuple[list[str], list[list[str]]]] = ()
+    raw_source: list[str] | None  # None: of files without their source
+    references: list[list[str]]  # all sets, as raw text
+    words: StudyWords  # how lines are split; done on first use, scores alone need no words
 
     @classmethod
     def of(
@@ -63,18 +60,31 @@ class SplitText:
         references: Sequence[list[str]],
         words: StudyWords,
     ) -> SplitText:
-        """Return raw text, with all its reference sets, and its words as a study splits them."""
-        segmented = None
-        if source is not None and words.source is not None:
-            segmented = source, [words.source.segment(line) for line in source]
-        first, *more = [(lines, [words.split(line) for line in lines]) for lines in references]
-        return cls(split, segmented, *first, more)
+        """Return raw text with all its reference sets."""
+        return cls(split, source, list(references), words)
+
+    @cached_property
+    def source(self) -> tuple[list[str], list[list[str]]] | None:
+        """The source as raw text and as words of the study."""
+        if self.raw_source is None or self.words.source is None:
+            return None
+        return self.raw_source, [self.words.source.segment(line) for line in self.raw_source]
+
+    @property
+    def reference_lines(self) -> list[str]:
+        """The first reference."""
+        return self.references[0]
+
+    @cached_property
+    def reference_words(self) -> list[list[str]]:
+        """The first reference as words of the study."""
+        return [self.words.split(line) for line in self.references[0]]
 
     @property
     def source_lines(self) -> list[str]:
         """The source as raw text, which every study of runs has."""
-        assert self.source is not None
-        return self.source[0]
+        assert self.raw_source is not None
+        return self.raw_source
 
     @property
     def length_side(self) -> LengthSide:
@@ -83,15 +93,11 @@ class SplitText:
             return LengthSide("reference", self.reference_lines, self.reference_words)
         return LengthSide("source", *self.source)
 
-    @property
-    def references(self) -> list[list[str]]:
-        """All reference sets as raw text."""
-        return [self.reference_lines, *(lines for lines, _ in self.more_references)]
-
-    @property
+    @cached_property
     def words_of_references(self) -> list[tuple[list[str], ...]]:
         """The words of all references of every line, without missing ones."""
-        sets = [self.reference_words, *(words for _, words in self.more_references)]
+        further = ([self.words.split(line) for line in lines] for lines in self.references[1:])
+        sets = [self.reference_words, *further]
         return [tuple(present(each)) for each in zip(*sets, strict=True)]
 
     @property

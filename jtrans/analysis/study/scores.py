@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
 from jtrans.analysis.study.load import seed_group_names, seed_groups
 from jtrans.analysis.study.members import FileMember, Member
 from jtrans.analysis.study.study import Study
+from jtrans.analysis.study.words import is_same_segmentation
 from jtrans.evaluation.systems import ALL_METRICS, Evaluation, SystemOutput, evaluate
+from jtrans.text.pipeline import TextSide
 
 
 def score_runs(
@@ -93,9 +95,9 @@ def _evaluate(
 ) -> Evaluation:
     references = members[0].text.references
     lowercase = members[0].words.lowercase if lowercase is None else lowercase
-    outputs = []
+    outputs, segmented = [], _segmenting(references)
     for member, name, run in zip_longest(members, groups, runs):
-        output = _output(member, references, name, lowercase=lowercase)
+        output = _output(member, name, segmented, lowercase=lowercase)
         outputs.append(replace(output, run=run))
         member.release_model()
     return evaluate(
@@ -114,9 +116,10 @@ def score_subjects(study: Study) -> Evaluation:
     Files have no multi-bleu: it is for segmented text, and theirs is raw.
     The groups have the order and the names of the study's subjects.
     """
+    segmented = _segmenting(study.text.references)
     return evaluate(
         [
-            _output(member, study.text.references, subject.name, lowercase=study.lowercase)
+            _output(member, subject.name, segmented, lowercase=study.lowercase)
             for subject in study.subjects
             for member in subject.members
         ],
@@ -127,10 +130,27 @@ def score_subjects(study: Study) -> Evaluation:
     )
 
 
+def _segmenting(
+    references: Sequence[Sequence[str]],
+) -> Callable[[TextSide], list[list[list[str]]]]:
+    """Return a function that segments the references, once for all sides that do it alike."""
+    known: list[tuple[TextSide, list[list[list[str]]]]] = []
+
+    def segmented(side: TextSide) -> list[list[list[str]]]:
+        for other, words in known:
+            if is_same_segmentation(side, other):
+                return words
+        words = [[side.segment(line) for line in lines] for lines in references]
+        known.append((side, words))
+        return words
+
+    return segmented
+
+
 def _output(
     member: Member | FileMember,
-    references: Sequence[Sequence[str]],
     group: str,
+    segmented: Callable[[TextSide], list[list[list[str]]]],
     *,
     lowercase: bool,
 ) -> SystemOutput:
@@ -138,7 +158,7 @@ def _output(
     if isinstance(member, FileMember):
         return SystemOutput(member.name, member.hypotheses, None, (), group)
     side, words = member.run.pipeline.target, member.translation.words
-    reference_words = [[side.segment(line) for line in lines] for lines in references]
+    reference_words = segmented(side)
     if lowercase:
         # multi-bleu.perl folds A to Z alone, but the pipeline of a lower-cased run all letters
         words = _lower(words)

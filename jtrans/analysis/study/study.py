@@ -78,7 +78,11 @@ class Study:
     def __post_init__(self) -> None:
         self.split = self.text.split
         self.reference_lines = self.text.reference_lines
-        self.reference_words = self.text.reference_words
+
+    @property
+    def reference_words(self) -> list[list[str]]:
+        """The first reference as words of the study."""
+        return self.text.reference_words
 
     def __len__(self) -> int:
         return len(self.reference_lines)

@@ -50,9 +50,10 @@ def score_files(options: ScoreOptions) -> ScoreReport:
         by_name = dict(zip([*ref, *hyp], [*references, *hypotheses], strict=True))
         doubts.append(unsegmented_warning(target.language, by_name))
     names = distinct_names([Path(name).name for name in hyp], [Path(name) for name in hyp])
-    words = [_split(lines) for lines in references]
+    has_words = MULTI_BLEU in metrics
+    words = [_split(lines) for lines in references] if has_words else []
     outputs = [
-        SystemOutput(name, lines, _split(lines), words)
+        SystemOutput(name, lines, _split(lines) if has_words else None, words)
         for name, lines in zip(names, hypotheses, strict=True)
     ]
     evaluation = evaluate(

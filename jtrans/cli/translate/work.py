@@ -17,7 +17,7 @@ from jtrans.cli import console
 from jtrans.cli.translate.lines import InputLine, read_object, to_object, until_refused
 from jtrans.cli.translate.output import is_ordinary, locked, open_output
 from jtrans.errors import CorpusError, how_many
-from jtrans.files import behind_links, file_digest, lines_digest
+from jtrans.files import behind_links, lines_digest, remembered_digest
 
 if TYPE_CHECKING:
     from jtrans.cli.translate.constraints import ConstraintFiles
@@ -84,7 +84,7 @@ class TranslationWork:
             "input": lines_digest(self.source.lines or []),
             "first": self.source.first,
             "constraints": self.files.digests(),
-            "weights": [file_digest(path) for path in weights],
+            "weights": [remembered_digest(path) for path in weights],
             "models": [model.model_dump(mode="json") for model in models],
             "pipelines": [run.pipeline.fingerprint() for run in self.runs],
             "search": asdict(self.choices.search_options(self.runs[0])),

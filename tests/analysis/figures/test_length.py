@@ -100,8 +100,7 @@ def test_bins_without_sentences_have_no_data(study: Study) -> None:
 def test_further_references_count_in_all_three_figures(study: Study) -> None:
     text = study.text
     hypotheses = study.subjects[0].hypotheses
-    words = study.subjects[0].hypothesis_words
-    study.text = replace(text, more_references=[(hypotheses, words)])
+    study.text = replace(text, references=[*text.references, hypotheses])
     ratio, score, bleu = _figures(study, Binning(edges=(1,))).values()
     assert ratio.series[0].values == [1]
     assert score.series[0].values == [pytest.approx(1)] * 2
@@ -112,12 +111,11 @@ def test_further_references_count_in_all_three_figures(study: Study) -> None:
 
 
 def test_a_missing_reference_does_not_count_as_one_without_words(study: Study) -> None:
-    long = [words * 9 for words in study.text.reference_words]
-    lines = [" ".join(words) for words in long]
-    study.text = replace(study.text, reference_words=long, reference_lines=lines)
+    lines = [" ".join(words * 9) for words in study.text.reference_words]
+    study.text = replace(study.text, references=[lines])
     whole = _figures(study, Binning(edges=(1,)))
     blank = [""] * len(study)
-    study.text = replace(study.text, more_references=[(blank, [[] for _ in blank])])
+    study.text = replace(study.text, references=[lines, blank])
     assert [figure.series for figure in _figures(study, Binning(edges=(1,))).values()] == [
         figure.series for figure in whole.values()
     ]
@@ -126,7 +124,7 @@ def test_a_missing_reference_does_not_count_as_one_without_words(study: Study) -
 def test_the_interval_of_a_single_sentence_with_4_grams_reaches_down_to_0(study: Study) -> None:
     only = next(i for i, line in enumerate(study.reference_lines) if len(line.split()) > 3)
     lines = [line if i == only else line[:1] for i, line in enumerate(study.reference_lines)]
-    study.reference_lines, study.text = lines, replace(study.text, reference_lines=lines)
+    study.reference_lines, study.text = lines, replace(study.text, references=[lines])
     study.subjects = [Subject("perfect", [_Perfect(study)], 0)]  # type: ignore[list-item]
     figure = _figures(study, Binning(edges=(99,)))["length-bleu"]
     assert figure.series[0].values[0] == pytest.approx(100)

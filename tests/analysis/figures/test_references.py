@@ -34,8 +34,7 @@ def both(corpus: PreparedCorpus, run_on: Callable[..., Run], tmp_path: Path) -> 
     path = tmp_path / "other.en"
     path.write_text("".join(f"{line}\n" for line in HYPOTHESES), encoding="utf-8")
     study = load_study([run_on(corpus)], "test", ON_CPU, hypotheses=[path])
-    more = [(SECOND, [line.split() for line in SECOND])]
-    text = replace(study.text, more_references=more)
+    text = replace(study.text, references=[*study.text.references, SECOND])
     several = Study(study.subjects, text, study.corpus, study.words, [])
     return study, several
 
