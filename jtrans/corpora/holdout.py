@@ -1,7 +1,8 @@
 """Reproducible valid and test splits for a corpus without splits.
 
-Which pairs are held out depends on their text alone, not on their order or number: a newer release
-of the corpus gives nearly the same splits.
+Which sentences are held out depends on their text alone, not on their order or number: a newer
+release of the corpus gives nearly the same splits. Of a sentence with several translations, the
+first pair in the corpus is taken.
 """
 
 from __future__ import annotations

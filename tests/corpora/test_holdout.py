@@ -47,6 +47,14 @@ def test_a_newer_release_keeps_nearly_all_of_the_test_set() -> None:
     assert len((old["test"] | old["valid"]) & (new["test"] | new["valid"])) > 40
 
 
+def test_of_several_translations_the_first_is_held_out() -> None:
+    pairs = corpus(300)
+    held_out = sets(split_off(text_of(pairs), SIZES))["test"]
+    more = [(source, f"So this is it: {source}") for source, _ in pairs]
+    assert sets(split_off(text_of(pairs + more), SIZES))["test"] <= set(pairs)
+    assert len(held_out) == SIZES["test"]
+
+
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("ijklmnop")), max_size=60))
 def test_no_sentence_of_either_language_stands_in_two_splits(letters: Any) -> None:
