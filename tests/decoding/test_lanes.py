@@ -132,6 +132,11 @@ def test_lanes_share_the_threads_and_inherit_the_mode() -> None:
             assert set(in_lanes([[0], [1], [2]], compute, 2)) == {(2, True)}
         assert set(in_lanes([[0], [1], [2]], compute, 2)) == {(2, False)}
         assert torch.get_num_threads() == 4
+        later: list[int] = []
+        thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
+        thread.start()
+        thread.join()
+        assert later == [4]  # a thread that starts later has all of them, too
         assert lane_count(torch.device("cpu")) == 4
         assert default_batch_tokens(torch.device("cpu")) == BATCH_TOKENS  # of each lane
     finally:

@@ -229,6 +229,17 @@ def test_the_coverage_penalty_is_that_of_equation_14(
             assert each.score == pytest.approx(scores[each.text] + beta * penalty, abs=1e-5)
 
 
+def test_the_coverage_penalty_chooses_among_the_whole_beam(make_run: MakeRun) -> None:
+    run = Run.open(make_run())
+    extras = TranslationExtras(coverage_penalty=10.0)
+    search = {"beam": 8, "nbest": 8, "max_length": "S+3"}
+    covered = Translator.load([run], replace(ON_CPU, extras=extras, search=search))
+    plain = Translator.load([run], replace(ON_CPU, search=search))
+    every, one = covered.translate_nbest(LINES), covered.translate(LINES)
+    assert one == [nbest[0].text for nbest in every]
+    assert one != plain.translate(LINES)
+
+
 def test_a_source_token_without_attention_does_not_rank_a_translation_last() -> None:
     weights = np.array([[0.0, 1.0, 0.5], [0.0, 1.0, 0.25]], dtype=np.float32)
     assert coverage(weights) == pytest.approx(math.log(LEAST_COVERAGE) + math.log(0.75))

@@ -30,6 +30,14 @@ def test_hypotheses_weigh_by_their_probability() -> None:
     assert risk.expected(TEXTS, log_probs).tolist() == pytest.approx(expected)
 
 
+def test_probabilities_of_long_hypotheses_are_too_small_for_a_number() -> None:
+    log_probs = [-1.0, -2.0, -9.0, -3.0, -1.5]
+    risk = MinimumBayesRisk("chrf", "en")
+    expected = risk.expected(TEXTS, log_probs).tolist()
+    far = [value - 900.0 for value in log_probs]
+    assert risk.expected(TEXTS, far).tolist() == pytest.approx(expected)
+
+
 def test_the_odd_one_out_is_never_the_best() -> None:
     for utility in ("chrf", "bleu"):
         scores = MinimumBayesRisk(utility, "en").expected(TEXTS).tolist()

@@ -68,6 +68,16 @@ def test_an_attempt_goes_on_where_the_last_one_stopped(tmp_path: Path) -> None:
     assert attempt(paths, texts, -1) == 2
 
 
+def test_what_a_power_cut_tore_does_not_cost_the_lines_before_it(tmp_path: Path) -> None:
+    paths, texts = [tmp_path / "out.en", tmp_path / "links"], ["ab\n", "b\n", "c\n"]
+    with pytest.raises(_Killed):
+        attempt(paths, texts, 2)
+    with (tmp_path / "out.en.part").open("ab") as stream:
+        stream.write(b"c")
+    assert attempt(paths, texts, -1) == 2
+    assert paths[0].read_text() == "ab\nb\nc\n"
+
+
 def test_other_inputs_start_over(tmp_path: Path) -> None:
     paths, texts = [tmp_path / "out.en", tmp_path / "links"], ["a\n", "b\n"]
     with pytest.raises(_Killed):

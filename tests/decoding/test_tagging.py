@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -63,6 +64,24 @@ def test_a_long_line_is_tagged_in_parts(
     alone = [by_hand(tagger, half) for half in halves]
     assert tagged.labels["pos"][:4] == [*alone[0]["pos"], *alone[1]["pos"]]
     assert len(tagged.labels["pos"]) == 5
+
+
+@pytest.mark.parametrize("longest", range(5, 14))
+def test_no_part_is_longer_than_the_model_can_read(
+    make_tagger: MakeTagger, monkeypatch: pytest.MonkeyPatch, longest: int
+) -> None:
+    tagger = Tagger.load(Run.open(make_tagger(pipeline=with_pieces())), ON_CPU)
+    monkeypatch.setattr(tagging, "LONGEST_SOURCE", longest)
+    read: list[int] = []
+    encode = tagger.model.encode
+
+    def noted(source: torch.Tensor, mask: torch.Tensor) -> Any:
+        read.append(source.shape[1])
+        return encode(source, mask)
+
+    monkeypatch.setattr(tagger.model, "encode", noted)
+    (tagged,) = tagger.tag(["hund liest mann rennt einhundertfach"])
+    assert max(read) <= longest and len(tagged.labels["pos"]) == 5
 
 
 def test_spaces_of_characters_are_no_words(make_tagger: MakeTagger) -> None:

@@ -201,7 +201,9 @@ def test_progress_counts_sentences(translator: Translator) -> None:
     assert listener.advances[-1][1:] == (5, 5)
 
 
-def test_members_of_an_ensemble_read_the_source_each_in_its_own_way(make_run: MakeRun) -> None:
+def test_members_of_an_ensemble_read_the_source_each_in_its_own_way(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
     """A model whose source ids are renumbered, with its embedding, is the same model."""
     runs = [Run.open(make_run("a")), Run.open(make_run("b", weights_seed=2))]
     choices = replace(ON_CPU, search={"beam": 3, "nbest": 3, "max_length": "S+4"})
@@ -223,6 +225,8 @@ def test_members_of_an_ensemble_read_the_source_each_in_its_own_way(make_run: Ma
     other.models[1].load_state_dict({**weights, name: moved})
     expected = [[each.text for each in nbest] for nbest in same.translate_nbest(LINES)]
     assert [[each.text for each in nbest] for nbest in other.translate_nbest(LINES)] == expected
+    three = Translator.load([*runs, Run.open(tmp_path / "c")], choices)
+    assert three.other_sources == [side, renumbered.source]  # only the last one differs
 
 
 def test_runs_of_different_vocabularies_form_no_ensemble(make_run: MakeRun) -> None:
