@@ -21,6 +21,7 @@ from jtrans.models.zoo import system_configs
 from jtrans.runs import Run, find_run, list_runs
 from jtrans.text.pipeline import TextPipeline
 from jtrans.text.vocabulary import Vocabulary
+from jtrans.text.word_counts import write_word_counts
 
 
 @pytest.fixture(scope="module")
@@ -290,11 +291,23 @@ def test_an_average_is_found_by_its_name_and_has_no_update(make_run: Any) -> Non
     assert run.checkpoints() == []
 
 
-def test_best_is_the_last_one_before_any_validation(make_run: Any) -> None:
+def test_best_is_the_last_one_before_any_validation(
+    make_run: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     run = make_run()
     add_checkpoint(run, 10)
+    add_checkpoint(run, 20)  # whose pointer was not written any more
     run.set_pointers(last="step-00000010", best=None)
     assert run.checkpoint("best").update == 10
+    assert not any("missing or damaged" in each.message for each in caplog.records)
+
+
+def test_a_run_keeps_the_word_counts_that_it_began_with(make_run: Any, tmp_path: Path) -> None:
+    run = make_run()
+    for count in (1, 2):
+        write_word_counts(tmp_path / "words.gz", {"a": count})
+        run.keep_word_counts(tmp_path / "words.gz")
+        assert run.word_counts() == {"a": 1}
 
 
 def test_a_missing_checkpoint_lists_what_there_is(make_run: Any) -> None:

@@ -19,6 +19,7 @@ from jtrans.corpora.overlap import HeldOut, bare_sentence, keys_by_unit, sentenc
         ("你 好 ，世界", "你好，世界！"),
         ("Straße", "STRASSE"),
         ("e\u0301te\u0301", "ÉTÉ"),
+        ("πρωΐ", "ΠΡΩΪ́"),
         ("soft\u00adhy\u200bphen", "soft-hyphen"),
         ("`` Hello ''", '"Hello"'),
     ],

@@ -36,6 +36,9 @@ def test_the_gap_is_found_by_numbers_and_questions_where_lengths_say_nothing() -
     longer = [f"{n // 1000}.{n % 1000:03} Stück" for n in numbers]
     shorter = [f"items: {n // 1000},{n % 1000:03}" for n in numbers]
     assert probable_break(longer, shorter[:40] + shorter[41:]) == 40
+    turned = [f"{n // 1000} Stück von {n % 1000:03}" for n in numbers]
+    items = [f"of {n % 1000:03} items {n // 1000}" for n in numbers]
+    assert probable_break(turned, items[:40] + items[41:]) == 40
     longer, shorter = ["Ja." for _ in range(60)], ["Yes" for _ in range(60)]
     for place in (3, 10, 11, 19, 24, 35, 36, 52):
         longer[place], shorter[place] = "Ja?", "是？"

@@ -88,6 +88,15 @@ def test_labels_stand_beside_the_source_and_ignore_the_padding(pairs: ParallelId
     assert batch.labels["pos"].dtype == torch.int64
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+def test_labels_are_counted_by_sentence_however_many_at_once(
+    monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr("jtrans.data.ids.SENTENCES_AT_ONCE", at_once)
+    labels = store([[3, 0, IGNORE], [IGNORE], [1, 1, 1, IGNORE], [2, IGNORE], [IGNORE, 0]])
+    assert labels.labelled.tolist() == [2, 0, 3, 1, 1]
+
+
 def test_labels_move_with_the_batch(pairs: ParallelIds) -> None:
     assert collate(labelled(pairs), [0]).to("meta").labels["pos"].device.type == "meta"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -15,6 +16,7 @@ from jtrans.data.ids import IGNORE
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
+from jtrans.text.pipeline import TextPipeline
 
 NOUNS = ["hund", "katze", "vogel", "fisch", "maus", "pferd"]
 
@@ -89,7 +91,18 @@ def test_the_same_word_is_split_in_several_ways_within_an_epoch(corpus: Prepared
     assert len({tuple(drawn[i][:3].tolist()) for i in range(len(drawn))}) > 3
 
 
-def test_labels_follow_the_pieces(corpus: PreparedCorpus) -> None:
+def test_both_sides_draw_on_their_own(corpus: PreparedCorpus) -> None:
+    pairs, side = corpus.pairs("train"), corpus.pipeline.source
+    same = replace(pairs, target=pairs.source)
+    drawn = BpeDropout(same, TextPipeline(side, side), rate=0.3, seed=1).epoch(0)
+    assert drawn.source.flat[0].tolist() != drawn.target.flat[0].tolist()
+
+
+@pytest.mark.parametrize("block", [100, 100_000])
+def test_labels_follow_the_pieces(
+    corpus: PreparedCorpus, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr("jtrans.data.bpe_dropout.BLOCK", block)
     pairs = dropout(corpus, rate=0.9).epoch(0)
     side = corpus.pipeline.source
     names = corpus.label_names
@@ -107,6 +120,8 @@ def test_labels_follow_the_pieces(corpus: PreparedCorpus) -> None:
             kind = {1: "PER", 4: "PER", 6: "LOC"}.get(word)
             expected = "O" if kind is None else f"{'B' if is_first else 'I'}-{kind}"
             assert names["ner"][ner[j]] == expected
+    for i in range(len(NOUNS) ** 3, len(pairs)):
+        assert {names["pos"][label] for label in pairs.labels["pos"][i][:-1]} == {"X"}
 
 
 def test_a_side_without_bpe_stays_as_it_is(tmp_path: Path) -> None:

@@ -170,6 +170,16 @@ def test_one_matrix_under_thousands_of_names_is_refused(
     assert "share" in refused(original, tmp_path / "run").message
 
 
+def test_parts_that_share_their_bytes_are_refused(
+    make_original: Callable[..., Any], tmp_path: Path
+) -> None:
+    original = make_original()
+    with zipfile.ZipFile(original.checkpoint, "a") as archive:
+        archive.writestr("end", "")  # writes the list of parts anew
+        archive.filelist *= 20
+    assert "has parts that overlap" in refused(original, tmp_path / "run").message
+
+
 def test_a_packed_file_and_one_of_too_many_objects_are_refused(
     make_original: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -97,6 +97,15 @@ def test_the_run_knows_settings_and_vocabularies(
     assert run.checkpoint("best").update == run.checkpoint("last").update == 7
 
 
+@pytest.mark.parametrize("updates", [None, -1, "7", 10**300])
+def test_a_number_of_updates_that_cannot_be_counts_as_unknown(
+    make_original: Callable[..., Any], tmp_path: Path, updates: Any
+) -> None:
+    original = make_original()
+    original.save(optimizer_history=[{"num_updates": updates}])
+    assert import_run(original, tmp_path / "run").checkpoint("last").update == 0
+
+
 def test_bpe_codes_become_part_of_the_pipeline(
     make_original: Callable[..., Any], tmp_path: Path
 ) -> None:

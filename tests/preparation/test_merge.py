@@ -110,6 +110,19 @@ def test_pairs_with_unknown_words_are_not_compared_but_counted(tmp_path: Path) -
     assert listener.lines["Cleaning"].endswith(" · kept without comparison, for unknown words 2")
 
 
+@pytest.mark.parametrize("side", [0, 1])
+def test_unknown_words_of_one_side_are_enough(tmp_path: Path, side: int) -> None:
+    """Pairs that have the same ids may differ in such words."""
+    taken = learn(tmp_path)
+    for name, word in (("two", "ž"), ("three", "č")):
+        pair = [*PAIRS[3]]
+        pair[side] += f" {word}"
+        prepare(corpus_of([(pair[0], pair[1])]), tmp_path / name, options=taken, workers=1)
+    parts = [tmp_path / name for name in ("one", "two", "three")]
+    merged = merge_prepared(parts, tmp_path / "all")
+    assert merged.info["cleaning"]["kept"] == len(PARTS[0]) + 2
+
+
 def test_a_pipeline_that_is_taken_is_the_very_same(tmp_path: Path) -> None:
     taken = learn(tmp_path, truecase=True)
     listener = Listener()
@@ -125,6 +138,15 @@ def test_a_pipeline_that_is_taken_is_the_very_same(tmp_path: Path) -> None:
     side = two.pipeline.source
     for i, (line, _) in enumerate(PARTS[1][:20]):
         assert two.pairs("train").source[i].tolist() == side.encode(line)
+
+
+def test_case_that_only_the_target_restores_is_reported(tmp_path: Path) -> None:
+    taken = learn(tmp_path, truecase=True, source_segment="character", max_ratio=20)
+    listener = Listener()
+    text = corpus_of(PARTS[1])
+    two = prepare(text, tmp_path / "two", options=taken, workers=1, progress=listener)
+    assert two.pipeline.source.truecaser is None and two.pipeline.target.truecaser is not None
+    assert ", truecase" in listener.lines["Segmenting"]
 
 
 def test_a_preparation_with_another_pipeline_needs_force(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ from jtrans.preparation import segment as segmenting
 from jtrans.preparation import work_folder
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
+from jtrans.preparation.request import make_request, request_key
+from jtrans.progress import Silent
 
 SMALL = PrepareOptions(bpe_merges=30)
 
@@ -104,6 +106,13 @@ def test_work_begun_for_another_request_is_not_used(
     prepare(make_corpus(), tmp_path / "out", options=other, workers=1)
     prepare(make_corpus(), tmp_path / "clean", options=other, workers=1)
     assert contents(tmp_path / "out") == contents(tmp_path / "clean")
+
+
+def test_work_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = make_request(make_corpus(), SMALL, Silent()).record
+    key = request_key(record)
+    monkeypatch.setattr("jtrans.preparation.request.__version__", "0.0.1")
+    assert request_key(record) != key
 
 
 def kill_at_write(number: int) -> None:

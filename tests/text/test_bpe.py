@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from jtrans.errors import CorpusError
 from jtrans.text import bpe_learning
-from jtrans.text.bpe import Bpe, count_file, count_words, learn, read_codes
+from jtrans.text.bpe import Bpe, count_file, count_merges, count_words, learn, read_codes
 from jtrans.text.bpe_learning import merge_pair
 
 LINES = [
@@ -38,6 +38,11 @@ def reference_codes(text: str, merges: int, min_frequency: int) -> str:
 def test_codes_are_those_of_subword_nmt(merges: int, min_frequency: int) -> None:
     codes = learn([count_words(WORDS)], merges, min_frequency=min_frequency)
     assert codes == reference_codes("\n".join(LINES) + "\n", merges, min_frequency)
+
+
+@pytest.mark.parametrize("version", ["#version: 0.2\n", ""])
+def test_merges_are_counted_without_the_version(version: str) -> None:
+    assert count_merges(f"{version}a b\nab c</w>\n") == 2
 
 
 def test_joint_codes_are_those_of_the_texts_together() -> None:

@@ -70,6 +70,15 @@ def test_protected_strings_come_back_in_ordinary_sentences(language: str, line: 
     assert segmenter.join(segmenter.segment(normalise(line))) == line
 
 
+@pytest.mark.parametrize("line", ["THISISPROTECTED000 um 12:30", "12:30 THISISPROTECTED001"])
+def test_what_looks_like_a_stand_in_stays(line: str) -> None:
+    segmenter = SEGMENTERS["de"]
+    words = segmenter.segment(line)
+    assert [word for word in words if word.startswith("THIS")] == [
+        word for word in line.split() if word.startswith("THIS")
+    ]
+
+
 @pytest.mark.parametrize("line", [f"{FLAG}5 C++11 {FAMILY}12", " ".join(["12:30"] * 1200)])
 def test_digits_may_follow_and_strings_be_many(line: str) -> None:
     segmenter = SEGMENTERS["de"]

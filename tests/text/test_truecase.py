@@ -20,6 +20,11 @@ def test_first_words_are_written_as_within_sentences() -> None:
     assert TRUECASER.apply(["Unbekannt"]) == ["Unbekannt"]
 
 
+def test_a_word_as_often_small_as_capital_becomes_small() -> None:
+    learned = Truecaser.learn(Counter({"am": 2, "Am": 2, "see": 2, "See": 3}))
+    assert learned.apply(["Am", ".", "See"]) == ["am", ".", "See"]
+
+
 def test_sentences_within_a_line_begin_anew_quotes_left_aside() -> None:
     assert first_words(["„", "Das", "Haus", "!", "“", "Der", "..."]) == [1, 5]
     assert TRUECASER.apply(["Er", ".", '"', "Das"]) == ["er", ".", '"', "das"]

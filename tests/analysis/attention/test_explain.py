@@ -12,7 +12,7 @@ import pytest
 import torch
 from plugins.random_runs import ON_CPU
 
-from jtrans.analysis.attention.explain import Explanation, explain, unknown_pieces
+from jtrans.analysis.attention.explain import Explanation, LayerMap, explain, unknown_pieces
 from jtrans.analysis.attention.pairs import explain_pair
 from jtrans.analysis.attention.views import View, ViewSelection, kind_title, views
 from jtrans.analysis.output.tables import weights_csv
@@ -41,6 +41,13 @@ DEEP = {
     "heads": 2,
 }
 SOURCE, TARGET = "Hund Katze Vogel", "Dog Cat"
+
+
+def test_the_strongest_cell_is_one_between_words() -> None:
+    weights = np.array([[[0.1, 0.2, 0.7], [0.4, 0.3, 0.3], [0.0, 0.1, 0.9]]], dtype=np.float32)
+    shown = LayerMap("cross", "cross", None, True, ("target", "source"), weights)
+    explanation = Explanation(["a", "b", "</s>"], ["x", "y", "</s>"], [shown])
+    assert explanation.strongest_cell() == (1, 0)
 
 
 @pytest.fixture

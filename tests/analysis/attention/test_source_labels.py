@@ -122,6 +122,19 @@ def test_words_of_the_reference_are_counted_by_the_label_of_their_source_word(
     assert dict(zip(entities.bins, entities.counts, strict=True)) == {"no entity": 9, "PER": 3}
 
 
+def test_of_several_source_words_the_first_with_a_label_counts(
+    corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
+) -> None:
+    links = [*LINKS[:2], "0-0 1-0 1-1", "0-0 1-1 1-0 2-2 3-3"]  # kuh has no label
+    path = tmp_path / "links"
+    path.write_text("".join(f"{line}\n" for line in links), encoding="utf-8")
+    study = load_study([run_on(corpus)], "test", ON_CPU)
+    accuracy = by_name(label_figures(study, path))["labels-pos-accuracy"]
+    assert dict(zip(accuracy.bins, accuracy.counts, strict=True)) == {
+        "NOUN": 6, "PROPN": 1, "VERB": 5,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("segmenter", ["character", "moses"])
 def test_the_corpus_s_links_are_those_of_its_words_however_a_run_splits_them(
     corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path, segmenter: str
