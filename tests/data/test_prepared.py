@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from jtrans.corpora.parallel import Corpus, ParallelText
-from jtrans.data.prepared import PreparedCorpus
+from jtrans.data.prepared import PreparedCorpus, digest_of
 from jtrans.errors import EXIT_BAD_INPUT, CorpusError
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
@@ -138,6 +138,25 @@ def test_an_unknown_split_gets_the_nearest_name(folder: Path) -> None:
     with pytest.raises(CorpusError, match="no split vaild") as caught:
         PreparedCorpus.open(folder).pairs("vaild")
     assert caught.value.hint == "did you mean valid?"
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_other"),
+    [
+        ("train.source", True),
+        ("train.target", True),
+        ("valid.source", True),
+        ("valid.target", True),
+        ("pipeline", True),
+        ("test.source", False),
+    ],
+)
+def test_a_digest_is_of_the_text_that_scores_depend_on(
+    folder: Path, changed: str, is_other: bool
+) -> None:
+    digests = PreparedCorpus.open(folder).digests() | {"test.source": "a"}
+    before = digest_of(digests, "valid")
+    assert (digest_of({**digests, changed: "another"}, "valid") != before) == is_other
 
 
 def test_ids_are_int32_and_memory_mapped(folder: Path) -> None:

@@ -152,6 +152,17 @@ def test_a_line_that_is_too_long_is_translated_in_parts(
         translator.translate_nbest([long], 1, constraints=[joint])
 
 
+def test_the_utility_of_a_line_in_parts_is_their_mean(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(translator.models[0]), "longest", 6)
+    chosen = replace(translator, extras=TranslationExtras(mbr="chrf"))
+    [whole] = chosen.translate_nbest(["hund rennt . ein mann liest schnell ."], 1)
+    parts = chosen.translate_nbest(["hund rennt .", "ein mann liest schnell ."], 1)
+    scores = [part.score for [part] in parts]
+    assert whole[0].score == pytest.approx(sum(scores) / 2) and min(scores) > 0
+
+
 def test_parts_of_a_line_do_not_make_an_n_best_list(translator: Translator) -> None:
     line = "hund " * LONGEST_SOURCE
     with pytest.raises(DecodingError, match=r"line 8 has .* in parts with several translations"):

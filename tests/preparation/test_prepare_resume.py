@@ -195,6 +195,19 @@ def test_what_was_left_by_a_preparation_killed_at_its_very_end_is_removed(
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+def test_force_works_after_a_preparation_killed_at_its_very_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "out"
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(work_folder.WorkFolder, "_remove", lambda _: None)
+            prepare(make_corpus(), folder, options=SMALL, workers=1, force=True)
+    assert (tmp_path / ".out.work" / "old").is_dir()
+    prepare(make_corpus(), folder, options=SMALL, workers=1, force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 def test_work_that_another_preparation_can_continue_stays(tmp_path: Path) -> None:
     folder, left = tmp_path / "out", tmp_path / ".out.work"
     prepare(make_corpus(), folder, options=SMALL, workers=1)
