@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -154,8 +156,7 @@ def _ratios(system: dict[str, Any]) -> list[str]:
 def _parameters(name: str, recipe: str | None) -> int | None:
     """Count the parameters without drawing them; None if sizes have no default."""
     from jtrans.config import load_config
-    from jtrans.models.undrawn import UndrawnParameters
-    from jtrans.models.zoo import build_model, system_configs
+    from jtrans.models.zoo import build_undrawn, system_configs
 
     configs = system_configs()
     if recipe is not None:
@@ -164,8 +165,8 @@ def _parameters(name: str, recipe: str | None) -> int | None:
         return None
     else:
         config = configs[name]()  # type: ignore[call-arg]
-    with UndrawnParameters():  # on the meta device, torch imports its compiler: three seconds more
-        return build_model(config, *_VOCABULARIES).parameter_count()
+    # on the meta device, torch imports its compiler: three seconds more
+    return build_undrawn(config, *_VOCABULARIES).parameter_count()
 
 
 def _options(name: str) -> list[dict[str, Any]]:
@@ -185,6 +186,8 @@ def _options(name: str) -> list[dict[str, Any]]:
 
 
 def _values(annotation: Any) -> str:
+    from jtrans.config.section import ConfigSection
+
     origin = get_origin(annotation)
     if origin is Annotated:
         return _values(get_args(annotation)[0])
@@ -194,12 +197,19 @@ def _values(annotation: Any) -> str:
         return " | ".join(map(_values, get_args(annotation)))
     if origin in (tuple, list):
         return "a list"
+    if origin is dict:
+        return "a table"
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return " | ".join(str(member.value) for member in annotation)
+    if isinstance(annotation, type) and issubclass(annotation, ConfigSection):
+        return f"a table of: {', '.join(annotation.model_fields)}"
     names = {
         type(None): "none",
         bool: "true | false",
         int: "an integer",
         float: "a number",
         str: "a string",
+        Path: "a path",
     }
     return names.get(annotation, str(annotation))
 

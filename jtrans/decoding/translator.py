@@ -34,8 +34,7 @@ from jtrans.decoding.teacher_forcing import teacher_forced_scores
 from jtrans.decoding.word_alignments import attention_to_source, choose_layer
 from jtrans.errors import CheckpointError, DecodingError, option_error
 from jtrans.models.base import TranslationModel
-from jtrans.models.undrawn import UndrawnParameters
-from jtrans.models.zoo import build_model, load_weights, system_configs
+from jtrans.models.zoo import build_undrawn, load_weights, system_configs
 from jtrans.nn.device import prepare_device, resolve_device, resolve_precision
 from jtrans.progress import Progress, Silent
 from jtrans.runs import WEIGHTS, Run
@@ -63,8 +62,7 @@ def load_model(
     device = device or resolve_device(None)
     prepare_device(device)
     sides = run.pipeline.source, run.pipeline.target
-    with UndrawnParameters(), torch.random.fork_rng(devices=[]):
-        model = build_model(config.model, *(len(side.vocabulary) for side in sides))
+    model = build_undrawn(config.model, *(len(side.vocabulary) for side in sides))
     load_weights(model, opened.weights)
     if not all(bool(weight.isfinite().all()) for weight in model.parameters()):
         raise CheckpointError(

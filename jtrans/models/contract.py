@@ -27,6 +27,8 @@ def fault_of(model: TranslationModel, vocabulary: int) -> str | None:
     """
     if fault := _weights_outside(model):
         return fault
+    if uncounted := sorted(model.auxiliary_weights.keys() - model.label_counts.keys()):
+        return f"auxiliary_weights has {uncounted[0]}, which label_counts lacks"
     if model.device.type != "cpu":  # weights without values
         return None
     was_training = model.training
@@ -67,7 +69,7 @@ def _is_map(item: AttentionMap, sizes: Mapping[str, int]) -> bool:
 
 
 def _weights_outside(model: TranslationModel) -> str | None:
-    """Return which weights in lists are no parameters of the model: torch does not see them."""
+    """Return which weights are not parameters of the model, as torch does not know of them."""
     known = {id(weight) for weight in model.parameters()}
     for place, module in model.named_modules():
         for name, value in vars(module).items():
@@ -75,19 +77,21 @@ def _weights_outside(model: TranslationModel) -> str | None:
                 return (
                     f"the weights in {place}{'.' if place else ''}{name} are not parameters of "
                     "the model, so that they would be neither trained nor saved: use "
-                    "nn.ModuleList, nn.ModuleDict or nn.ParameterList"
+                    "nn.Parameter, nn.ParameterList, nn.ModuleList or nn.ModuleDict"
                 )
     return None
 
 
-def _weights_in(value: object) -> list[nn.Parameter]:
-    """Return the weights of the modules and parameters in a list, tuple or dictionary."""
+def _weights_in(value: object) -> list[Tensor]:
+    """Return a trainable tensor, or those in a list, tuple or dictionary of tensors and modules."""
+    if isinstance(value, Tensor):
+        return [value] if value.requires_grad and value.is_leaf else []
     if isinstance(value, dict):
         return _weights_in(list(value.values()))
     if not isinstance(value, (list, tuple)):
         return []
-    weights = [each for each in value if isinstance(each, nn.Parameter)]
     modules = [each for each in value if isinstance(each, nn.Module)]
+    weights = [weight for each in value if isinstance(each, Tensor) for weight in _weights_in(each)]
     return weights + [weight for module in modules for weight in module.parameters()]
 
 
@@ -103,12 +107,28 @@ def _wrong_shape(model: TranslationModel, vocabulary: int) -> str | None:
     logits = model.project(hidden)
     if fault := _fault_of_result("project", logits, "[B, T, V]", (B, T, vocabulary)):
         return fault
+    if fault := _fault_of_output(model, hidden, logits):
+        return fault
     state = model.begin(memory, BEAM)
     E = hidden.shape[-1]
     if fault := _fault_of_result("step", model.step(token, state), "[N, E]", (B * BEAM, E)):
         return fault
     state = state.select(torch.tensor([[0], [BEAM]]))  # one hypothesis of each sentence
     return _fault_of_result("step", model.step(token[:B], state), "[N, E]", (B, E))
+
+
+def _fault_of_output(model: TranslationModel, hidden: Tensor, logits: Tensor) -> str | None:
+    """Return how the output matrix differs from `project`, None if it does not or none is named."""
+    named = model.output_weights()
+    if named is None:
+        return None
+    weight, bias = named
+    if weight.shape != (logits.shape[-1], hidden.shape[-1]):
+        return f"output_weights must return W as [V, E], and returned {list(weight.shape)}"
+    expected = nn.functional.linear(hidden, weight, bias)
+    if not torch.allclose(expected, logits, rtol=1e-3, atol=1e-4):
+        return "project is not x W^T + b with the W and b of output_weights"
+    return None
 
 
 def _fault_of_result(

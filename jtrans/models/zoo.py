@@ -122,7 +122,8 @@ class InstalledSystem:
             fault = fault_of(model, target_vocabulary)
         except Exception as error:  # code of others may fail in any way
             place = self.place_of(error)
-            failure = f"{type(error).__name__}: {error}" + (f" ({place})" if place else "")
+            message = next(iter(str(error).splitlines()), "")  # some print whole tensors
+            failure = f"{type(error).__name__}: {message}" + (f" ({place})" if place else "")
             raise self._refusal(f"a new model fails on two short sentences: {failure}") from error
         if fault:
             raise self._refusal(fault)
@@ -300,6 +301,30 @@ def build_model(
     if isinstance(system, InstalledSystem):
         system.check_built(model, target_vocabulary)
     return model
+
+
+def build_undrawn(
+    config: SystemConfig, source_vocabulary: int, target_vocabulary: int
+) -> TranslationModel:
+    """Build a model whose weights are about to be loaded, without drawing initial ones.
+
+    The state of torch's random generator stays. Systems of other distributions do draw: they are
+    checked when they are built, and may not work with numbers that are not finite.
+
+    Raises:
+        ConfigError: as `build_model` does.
+    """
+    import torch
+
+    from jtrans.models.undrawn import UndrawnParameters
+
+    sizes = source_vocabulary, target_vocabulary
+    if isinstance(system_configs().entry(config.system), InstalledSystem):
+        with torch.random.fork_rng(devices=[]):
+            return build_model(config, *sizes)
+    # no fork_rng: on leaving, it would take back what another thread, that trains, has drawn
+    with UndrawnParameters():
+        return build_model(config, *sizes)
 
 
 def load_weights(model: TranslationModel, path: Path) -> None:

@@ -32,12 +32,12 @@ def scalable_sizes(config: Config) -> ScalableSizes:
         )
     keys = [*(stack.key for stack in sizes.stacks), sizes.ffn_width, sizes.width]
     absent = [key for key in keys if not isinstance(getattr(config.model, key, None), int)]
-    if absent or not sizes.stacks:
-        what = (
-            f"the setting {absent[0]}, which it does not have" if absent else "no stack of layers"
-        )
+    grows = all(min(each.attention, each.ffn) >= 0 for each in sizes.stacks)
+    if absent or not (grows and any(each.ffn for each in sizes.stacks)):
+        fault = "no stack of layers with FFNs"
+        fault = f"the setting {absent[0]}, which it does not have" if absent else fault
         raise ConfigError(
-            f"{config.model.system} declares {what}",
+            f"{config.model.system} declares {fault}",
             where="scalable_sizes",
             hint="docs/adding-a-system.md shows what a system declares to be scaled",
             kind="scaling.no-depth",

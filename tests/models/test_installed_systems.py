@@ -16,7 +16,8 @@ from plugins.installed_systems import MINE, BringSystem, documented_system, inst
 
 from jtrans.errors import ConfigError
 from jtrans.models.contract import attention_maps
-from jtrans.models.zoo import SYSTEMS, build_model, system_configs
+from jtrans.models.undrawn import UndrawnParameters
+from jtrans.models.zoo import SYSTEMS, build_model, build_undrawn, system_configs
 
 
 def test_an_installed_system_is_one_of_the_systems(bring_system: BringSystem) -> None:
@@ -223,3 +224,45 @@ def test_an_installed_system_is_loaded_only_where_it_is_used(
     )
     assert json.loads(ran.stdout.splitlines()[-1]) == [code, False]
     assert text in ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ("tensor", "the weights in scale are not parameters"),
+        ("self.output.weight, None", r"project is not x W\^T \+ b"),
+        ("self.output.weight.T, None", r"output_weights must return W as \[V, E\]"),
+        ("auxiliary", "auxiliary_weights has pos, which label_counts lacks"),
+    ],
+)
+def test_what_training_would_silently_do_wrong_is_refused(
+    change: str, fault: str, bring_system: BringSystem
+) -> None:
+    right = "    def project("
+    wrong = f"    def output_weights(self):\n        return {change}\n\n{right}"
+    if change == "auxiliary":
+        body = "    def auxiliary_weights(self):\n        return {'pos': 1.0}"
+        wrong = f"    @property\n{body}\n\n{right}"
+    elif change == "tensor":
+        right = "E = config.width"
+        wrong = f"{right}\n        self.scale = torch.ones(E, requires_grad=True)"
+    source = documented_system()
+    assert source.count(right) == 1
+    bring_system(source.replace(right, wrong))
+    config = system_configs()["mine"](system="mine", width=8)
+    with pytest.raises(ConfigError, match=fault):
+        build_model(config, 20, 20)
+
+
+def test_a_system_that_checks_its_numbers_is_loaded(
+    bring_system: BringSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried when it is built, and numbers that happen to be in memory may not be finite."""
+    right = "return Memory(self.encoder("
+    check = "assert self.source.weight.isfinite().all()\n        "
+    bring_system(documented_system().replace(right, check + right))
+    config = system_configs()["mine"](system="mine", width=8)
+    monkeypatch.setattr(UndrawnParameters, "__enter__", lambda self: pytest.fail("not drawn"))
+    state = torch.get_rng_state()
+    build_undrawn(config, 20, 20)
+    assert torch.equal(torch.get_rng_state(), state)

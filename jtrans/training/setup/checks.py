@@ -31,7 +31,11 @@ def check_lengths(model: TranslationModel, corpus: PreparedCorpus) -> None:
                 f"{count:,} of {len(pairs):,} sentence pairs of {split} exceed this model's "
                 f"{limit:,} positions: up to {most:,} tokens",
                 where=str(corpus.folder),
-                hint=f"--set model.positions={most}, or prepare it with a lower --max-length",
+                hint=(
+                    f"--set model.positions={most}, or prepare it with a lower --max-length"
+                    if "positions" in type(model.config).model_fields
+                    else "prepare it with a lower --max-length"
+                ),
                 kind="corpus.too-long",
             )
 
@@ -52,7 +56,11 @@ def check_labels(model: TranslationModel, corpus: PreparedCorpus) -> tuple[str, 
             raise ConfigError(
                 f"{corpus.folder} has {len(names)} labels of the kind {kind}, the model {count}",
                 where=f"model.{kind}_tags",
-                hint=f"--set model.{kind}_tags={len(names)}",
+                hint=(
+                    f"--set model.{kind}_tags={len(names)}"
+                    if f"{kind}_tags" in type(model.config).model_fields
+                    else f"the label_counts of {model.config.system} must allow as many"
+                ),
                 kind="config.labels",
             )
         if not names:
