@@ -44,7 +44,7 @@ def train(
 
     Ctrl-C saves the run before `KeyboardInterrupt` is raised; a second one stops at once. A process
     trains one run at a time: training seeds the random numbers of torch and Python, and sets how
-    torch multiplies matrices.
+    torch multiplies matrices. `load` in another thread meanwhile changes the numbers it draws.
 
     Args:
         recipe: a name of `jtrans recipes`, a TOML file, or its sections as a mapping.

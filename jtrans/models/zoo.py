@@ -13,7 +13,7 @@ import logging
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -318,13 +318,10 @@ def build_undrawn(
 
     from jtrans.models.undrawn import UndrawnParameters
 
-    sizes = source_vocabulary, target_vocabulary
-    if isinstance(system_configs().entry(config.system), InstalledSystem):
-        with torch.random.fork_rng(devices=[]):
-            return build_model(config, *sizes)
-    # no fork_rng: on leaving, it would take back what another thread, that trains, has drawn
-    with UndrawnParameters():
-        return build_model(config, *sizes)
+    is_installed = isinstance(system_configs().entry(config.system), InstalledSystem)
+    undrawn = nullcontext() if is_installed else UndrawnParameters()
+    with undrawn, torch.random.fork_rng(devices=[]):
+        return build_model(config, source_vocabulary, target_vocabulary)
 
 
 def load_weights(model: TranslationModel, path: Path) -> None:

@@ -225,6 +225,11 @@ def test_an_answer_to_head_has_the_status_of_get_and_no_body(
         connection.close()
 
 
+def test_a_request_may_begin_with_a_byte_order_mark(url: str) -> None:
+    status, reply = post(url, b'\xef\xbb\xbf{"source": "hund"}')
+    assert status == 200 and reply["translations"]
+
+
 def test_what_cannot_be_read_is_refused_as_json(url: str) -> None:
     address = urlsplit(url)
     with socket.create_connection((address.hostname, address.port), timeout=60) as connection:

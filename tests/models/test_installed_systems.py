@@ -232,7 +232,6 @@ def test_an_installed_system_is_loaded_only_where_it_is_used(
         ("tensor", "the weights in scale are not parameters"),
         ("self.output.weight, None", r"project is not x W\^T \+ b"),
         ("self.output.weight.T, None", r"output_weights must return W as \[V, E\]"),
-        ("auxiliary", "auxiliary_weights has pos, which label_counts lacks"),
     ],
 )
 def test_what_training_would_silently_do_wrong_is_refused(
@@ -240,10 +239,7 @@ def test_what_training_would_silently_do_wrong_is_refused(
 ) -> None:
     right = "    def project("
     wrong = f"    def output_weights(self):\n        return {change}\n\n{right}"
-    if change == "auxiliary":
-        body = "    def auxiliary_weights(self):\n        return {'pos': 1.0}"
-        wrong = f"    @property\n{body}\n\n{right}"
-    elif change == "tensor":
+    if change == "tensor":
         right = "E = config.width"
         wrong = f"{right}\n        self.scale = torch.ones(E, requires_grad=True)"
     source = documented_system()

@@ -115,9 +115,6 @@ def scale_recipe(
     console.say("Estimating", "memory and time of the base and of the scaled model")
     estimates = predict({BASE: plan.configs[BASE], SCALED: larger}, plan.data, device)
     result = ScalingResult(plan, tuple(runs), depth, width, scaling, estimates)
-    if scaling.changes_nothing:  # the files of an earlier ratio stay
-        _show_result(result, as_json=as_json)
-        return
     recipe = write_recipe(plan.out, plan.recipe, plan.config, larger, scaling.realised)
     page = write_report(result)
     same = plan.measured_name(larger)  # of a model that has these sizes already

@@ -66,6 +66,7 @@ def serve(
     from jtrans.cli.serve.request_queue import RequestQueue
     from jtrans.cli.serve.server import TranslationServer, describe
     from jtrans.decoding.engines.ctranslate2_options import check_engine
+    from jtrans.decoding.options import TranslationExtras
     from jtrans.exports import find_models
 
     check_choice("--engine", engine, ENGINES)
@@ -82,6 +83,8 @@ def serve(
         translator = replace(open_translator(opened, choices), refuses_long=False)
         if engine == "torch":
             translator = with_attention(translator)
+        else:
+            translator = replace(translator, extras=TranslationExtras(alignments=True))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         names = " + ".join(run.name for run in opened)
         console.talk(f"{names} at {server.url}   (Ctrl-C to stop)")

@@ -295,13 +295,15 @@ def _read(body: bytes) -> tuple[list[InputLine], bool]:
         ValueError: the message says what it is instead.
     """
     try:
-        asked = read_json(body.decode("utf-8"))
+        asked = read_json(body.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise ValueError("not UTF-8 text") from None
     is_list = isinstance(asked, list)
     objects = asked if is_list else [asked]
     if len(objects) > MOST_LINES:
-        raise ValueError(f"a list of {len(objects):,} objects, more than {MOST_LINES:,}")
+        raise ValueError(
+            f"a list of {len(objects):,} objects, more than {MOST_LINES:,}: send fewer at once"
+        )
     lines = []
     for number, each in enumerate(objects, start=1):
         try:

@@ -191,14 +191,14 @@ def _largest_difference(model: TranslationModel, graphs: Graphs, vocabulary: int
     source = example_source(3, 8, vocabulary)
     log_probs, state = StartGraph(model).eval().begin(source)
     scores, running = graphs.start(source.numpy())
-    worst = _difference(log_probs, scores)
+    differences = [_difference(log_probs, scores)]
     for position in range(1, 5):
         token = source[:, position].clamp(max=log_probs.shape[1] - 1)
         hidden = model.step(token, state)
         log_probs = torch.log_softmax(model.project(hidden).float(), dim=-1)
         scores, running = graphs.step(token.numpy(), position, running)
-        worst = max(worst, _difference(log_probs, scores))
-    return worst
+        differences.append(_difference(log_probs, scores))
+    return float(np.max(differences))  # nan if one of them is
 
 
 def _refusal(model: TranslationModel, fault: str) -> ConfigError:

@@ -51,7 +51,14 @@ def check_labels(model: TranslationModel, corpus: PreparedCorpus) -> tuple[str, 
     """
     warnings = []
     for kind in model.auxiliary_weights:
-        names, count = corpus.label_names.get(kind, []), model.label_counts[kind]
+        names, count = corpus.label_names.get(kind, []), model.label_counts.get(kind)
+        if count is None:
+            raise ConfigError(
+                f"{model.config.system} has a loss of {kind} labels, and no number of them",
+                where="model.system",
+                hint=f"its label_counts must have {kind}, as its auxiliary_weights have",
+                kind="config.labels",
+            )
         if len(names) > count:
             raise ConfigError(
                 f"{corpus.folder} has {len(names)} labels of the kind {kind}, the model {count}",

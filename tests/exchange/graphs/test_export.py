@@ -111,6 +111,22 @@ def test_graphs_of_another_model_are_noticed(make_run: MakeRun) -> None:
         compare(model, Graphs.load(export.folder, export.facts), 16)
 
 
+def test_a_graph_whose_steps_give_no_numbers_is_noticed(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make(make_run, "pervasive", TRACED["pervasive"])
+    export = export_to_onnx(run, run.folder / "out")
+    step = Graphs.step
+
+    def without_numbers(self: Graphs, *arguments: Any) -> Any:
+        log_probs, state = step(self, *arguments)
+        return np.full_like(log_probs, np.nan), state
+
+    monkeypatch.setattr(Graphs, "step", without_numbers)
+    with pytest.raises(ConfigError, match="compute something else"):
+        compare(load_model(run), Graphs.load(export.folder, export.facts), 16)
+
+
 def test_a_model_that_cannot_be_traced_is_refused_in_one_line(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
