@@ -33,7 +33,7 @@ SEARCH_PRECISIONS = (*PRECISIONS, "int8")
 COMPLETIONS: dict[str | None, Callable[..., list[str]]] = {
     "RUN": completion.runs,
     "RECIPE|CONFIG.toml": completion.recipes,
-    "best|last|UPDATE|NAME": completion.checkpoints,
+    "best|last|N|NAME": completion.checkpoints,
     "KEY=VALUE": completion.settings,
 }
 # files that are written into the folder of --out
@@ -96,8 +96,8 @@ def device_option(panel: str | None = None) -> Any:
     return option("cuda:1: the second GPU.", "auto|cpu|cuda|mps", "auto", panel)
 
 
-_CHECKPOINT_HELP = "Checkpoint to use; NAME: of jtrans average."
-CHECKPOINT = option(_CHECKPOINT_HELP, "best|last|UPDATE|NAME", panel=SEARCH, default="best")
+_CHECKPOINT_HELP = "Checkpoint to use; N: its update, NAME: of jtrans average."
+CHECKPOINT = option(_CHECKPOINT_HELP, "best|last|N|NAME", panel=SEARCH, default="best")
 BEAM = option("Beam size.", None, "the run's, 5", SEARCH)
 BATCH_TOKENS = option("Source tokens in a batch.", None, "1024 or more", MACHINE, min=1)
 PRECISION = option("Of the computation.", "|".join(PRECISIONS), panel=MACHINE, default="auto")
