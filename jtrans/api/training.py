@@ -217,10 +217,10 @@ def _default_data(config: Config, runs: Iterable[Path | None], restarted: Iterab
     """Return the folder of the first run's data, or of a recipe's prepared corpus."""
     from jtrans.runs import Run
 
-    found = [run for run in runs if run is not None and Run.exists(run)]
-    found += [run for run in restarted if Run.exists(run) and _is_for_same(run, config)]
-    if found:
-        run = found[0]
+    existing = [run for run in runs if run is not None and Run.exists(run)]
+    existing += [run for run in restarted if Run.exists(run) and _is_for_same(run, config)]
+    if existing:
+        run = existing[0]
         info = _readable_info(run)
         recorded = info.get("data")
         if recorded and Path(recorded).is_dir():
