@@ -48,6 +48,9 @@ def split(word: str) -> list[str]:
         pieces[place : place + 2] = ["".join(pieces[place : place + 2])]
     if pieces[-1] == "</w>":
         pieces[-2:] = [f"{pieces[-2]}</w>"]
+    bare = pieces[-1].removesuffix("</w>")
+    if ranks and bare.endswith("@@"):  # a word that would look as if it went on
+        pieces[-1:] = [bare[:-1], "@</w>"]
     *first, last = pieces
     return [known for piece in first for known in spell(piece)] + spell(last, is_last=True)
 

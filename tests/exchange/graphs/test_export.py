@@ -25,6 +25,7 @@ from jtrans.exchange.graphs.sessions import Graphs
 from jtrans.models.zoo import SYSTEMS, build_model, system_configs
 from jtrans.progress import Silent
 from jtrans.runs import Run
+from jtrans.text.bpe import Bpe
 from jtrans.text.pipeline import TextPipeline, TextSide
 from jtrans.text.vocabulary import EOS, Vocabulary
 
@@ -217,6 +218,22 @@ def test_the_example_joins_pieces_as_we_do(
     expected = Translator.load([run], choices).translate(LINES)
     assert any(expected) and any("@@" in line for line in expected) == (codes is None)
     assert capsys.readouterr().out.splitlines() == expected
+
+
+@pytest.mark.parametrize("word", ["@@", "a@@", "ab@@@@", "ab", "c@", "@@a"])
+@pytest.mark.parametrize("codes", ["#version: 0.2\na b\n@ @</w>\n", "a b\n@ @</w>\n"])
+def test_the_example_splits_words_that_look_like_pieces_as_we_do(
+    word: str, codes: str, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = Vocabulary.build(dict.fromkeys(" ".join(LINES).split(), 9))
+    source = TextSide("de", segmenter="whitespace", codes=codes, vocabulary=words)
+    target = TextSide("en", segmenter="whitespace", vocabulary=words)
+    config = {"model": {"system": "convs2s", **TRACED["convs2s"]}}
+    run = Run.open(make_run("run", config=config, pipeline=TextPipeline(source, target)))
+    example = export_to_onnx(run, run.folder / "out").folder / "translate_onnx.py"
+    feed(monkeypatch)
+    program = runpy.run_path(str(example), run_name="__main__")
+    assert tuple(program["split"](word)) == tuple(Bpe(codes).pieces([word]))
 
 
 @pytest.mark.parametrize("limit", ["S+1", "1.2*S+1", "3", "0.2*S"])
