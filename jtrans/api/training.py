@@ -7,7 +7,7 @@ import copy
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -93,13 +93,7 @@ def train(
     with _alone(), _saved_at_interrupt(should_stop) as is_over:
         return train_run(
             config,
-            data=find_data(
-                data,
-                config,
-                None if restart else folder,
-                run_of_config(recipe),
-                restarted=[folder] if restart else (),
-            ),
+            data=find_data(data, config, recipe, [folder], restart=restart),
             run=folder,
             device=None if device is None else str(device),  # of torch.device, too
             restart=restart,
@@ -179,18 +173,20 @@ def _is_string(key: object) -> bool:
 def find_data(
     data: str | Path | None,
     config: Config,
-    *runs: Path | None,
-    restarted: Sequence[Path] = (),
+    recipe: object,
+    runs: Sequence[Path] = (),
+    *,
+    restart: bool = False,
 ) -> Path:
     """Return the folder given, or else that of the first run, or else that of the recipe's corpus.
 
     Args:
         data: the folder given.
         config: the recipe.
-        runs: folders of runs whose data are meant: of those to continue, of the one whose
-            configuration file was named (`run_of_config`). They need not exist.
-        restarted: folders of runs to start over. Their data are meant if the recipe is for the
-            corpus that theirs was for.
+        recipe: what names it: the configuration file of a run means the data of that run.
+        runs: folders of runs that are continued; they need not exist.
+        restart: whether they start over instead: then their data are meant only if the recipe is
+            for the corpus that theirs was for.
 
     Raises:
         ConfigError: none is given, and the recipe names no corpus.
@@ -199,7 +195,7 @@ def find_data(
     """
     from jtrans.corpora.catalogue.load import find_entry, is_in_catalogue
 
-    folder = Path(data) if data else _default_data(config, runs, restarted)
+    folder = Path(data) if data else _default_data(config, recipe, runs, restart=restart)
     is_default = folder == PREPARED / folder.name
     if is_default and not folder.exists() and is_in_catalogue(folder.name):
         is_joint = getattr(config.model, "tie", None) == "all"
@@ -213,14 +209,19 @@ def find_data(
     return folder
 
 
-def _default_data(config: Config, runs: Iterable[Path | None], restarted: Iterable[Path]) -> Path:
+def _default_data(config: Config, recipe: object, runs: Sequence[Path], *, restart: bool) -> Path:
     """Return the folder of the first run's data, or of a recipe's prepared corpus."""
     from jtrans.runs import Run
 
-    existing = [run for run in runs if run is not None and Run.exists(run)]
-    existing += [run for run in restarted if Run.exists(run) and _is_for_same(run, config)]
-    if existing:
-        run = existing[0]
+    own = run_of_config(recipe)
+    named = [] if own is None else [own]
+    existing = [run for run in runs if Run.exists(run)]
+    if restart:
+        candidates = named + [run for run in existing if _is_for_same(run, config)]
+    else:
+        candidates = existing + named
+    if candidates:
+        run = candidates[0]
         info = _readable_info(run)
         recorded = info.get("data")
         if recorded and Path(recorded).is_dir():

@@ -89,7 +89,7 @@ def train(
 
     jtrans train demo/reformer-fast --run runs/fast --seeds 1,2,3
     """
-    from jtrans.api import default_run, find_data, run_of_config
+    from jtrans.api import default_run, find_data
     from jtrans.cli.train_table import train_with_table
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
@@ -110,11 +110,7 @@ def train(
         raise usage_error("--keep-optimiser needs --from", "--from RUN names the run to start from")
     # refused here and not by each of the processes
     trainings = {run: config} if seeds is None else _for_seeds(config, run, seeds, seed, set_ or ())
-    begun = list(trainings)
-    of_recipe = run_of_config(recipe)
-    data = find_data(
-        data, config, *([] if restart else begun), of_recipe, restarted=begun if restart else ()
-    )
+    data = find_data(data, config, recipe, list(trainings), restart=restart)
     # `@last` is none of the runs that this command trains
     initial = find_run(from_, without=list(trainings)) if from_ is not None else None
     place, count = place_of_process(), ranks.count_processes(processes, gpus, device)

@@ -85,43 +85,6 @@ def interval_text(value: float, half: float | None, metric: str) -> str:
 
 
 def sacrebleu_scores(
-    hypotheses: Sequence[str],
-    references: Sequence[Sequence[str]],
-    *,
-    metrics: Sequence[str] = METRICS,
-    target_language: str,
-    lowercase: bool = False,
-    tokenizer: str | None = None,
-    bootstrap: Bootstrap | None = None,
-) -> list[Score]:
-    """Score raw text with sacreBLEU, one `Score` per metric, in the order given.
-
-    Args:
-        hypotheses: one line per sentence, detokenised.
-        references: reference sets, each as long as the hypotheses.
-        metrics: names out of `METRICS`, or `CHRF_WITH_WORDS`.
-        target_language: decides the tokenizer (`tokenizer_name`), which the signature names.
-        lowercase: compare without case. TER always does, by convention.
-        tokenizer: of BLEU, one of sacreBLEU's; None: that of the target language.
-        bootstrap: the drawn test sets, if the caller has them already.
-
-    Raises:
-        CorpusError: no hypotheses, or numbers of lines that differ.
-    """
-    check_lines(hypotheses, references)
-    [scores] = scores_of_systems(
-        [hypotheses],
-        references,
-        metrics=metrics,
-        target_language=target_language,
-        lowercase=lowercase,
-        tokenizer=tokenizer,
-        bootstrap=bootstrap,
-    )
-    return scores
-
-
-def scores_of_systems(
     systems: Sequence[Sequence[str]],
     references: Sequence[Sequence[str]],
     *,
@@ -131,10 +94,22 @@ def scores_of_systems(
     tokenizer: str | None = None,
     bootstrap: Bootstrap | None = None,
 ) -> list[list[Score]]:
-    """Score several systems as `sacrebleu_scores` does; return the scores of each.
+    """Score raw text with sacreBLEU: for each system, one `Score` per metric, in the order given.
 
-    References are prepared once for all systems, some lines at a time: the n-grams of a line take
-    some 40 kB.
+    References are prepared once for all systems, some lines at a time, as their n-grams take far
+    more memory than the text.
+
+    Args:
+        systems: the hypotheses of each, one line per sentence, detokenised.
+        references: reference sets, each as long as the hypotheses.
+        metrics: names out of `METRICS`, or `CHRF_WITH_WORDS`.
+        target_language: decides the tokenizer (`tokenizer_name`), which the signature names.
+        lowercase: compare without case. TER always does, by convention.
+        tokenizer: of BLEU, one of sacreBLEU's; None: that of the target language.
+        bootstrap: the drawn test sets, if the caller has them already.
+
+    Raises:
+        CorpusError: no hypotheses, or numbers of lines that differ.
     """
     for hypotheses in systems:
         check_lines(hypotheses, references)
@@ -160,18 +135,25 @@ def scores_of_systems(
         metric.num_refs = numbers.pop() if len(numbers) == 1 else -1
         metric.n_bootstrap, metric.seed = SAMPLES, str(SEED)  # for the signature
         for of_system, collected in zip(counts, scores, strict=True):
-            # as sacreBLEU's corpus_score, but with the score of every drawn test set; sacreBLEU's
-            # bootstrap raises a TypeError if a drawn test set has no match
-            result = metric._aggregate_and_compute(of_system)
-            sums = bootstrap.sums(np.array(of_system)).tolist()
-            drawn = np.array([metric._compute_score_from_stats(sampled).score for sampled in sums])
-            signature = f"{result.name}|{metric.get_signature()}"
-            score = Score(result.name, float(result.score), signature, drawn)
-            if isinstance(result, BLEUScore):
-                ratio = result.sys_len / result.ref_len if result.ref_len else None
-                score = replace(score, length_ratio=ratio, brevity_penalty=float(result.bp))
-            collected.append(score)
+            collected.append(_score_of(metric, of_system, bootstrap))
     return scores
+
+
+def _score_of(metric: Metric, counts: list[Any], bootstrap: Bootstrap) -> Score:
+    """Return the score of the statistics of all sentences, and of every drawn test set.
+
+    As sacreBLEU's `corpus_score`, whose bootstrap raises a TypeError if a drawn test set has no
+    match.
+    """
+    result = metric._aggregate_and_compute(counts)
+    sums = bootstrap.sums(np.array(counts)).tolist()
+    drawn = np.array([metric._compute_score_from_stats(sampled).score for sampled in sums])
+    signature = f"{result.name}|{metric.get_signature()}"
+    score = Score(result.name, float(result.score), signature, drawn)
+    if not isinstance(result, BLEUScore):
+        return score
+    ratio = result.sys_len / result.ref_len if result.ref_len else None
+    return replace(score, length_ratio=ratio, brevity_penalty=float(result.bp))
 
 
 def corpus_score(

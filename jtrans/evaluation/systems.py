@@ -16,7 +16,7 @@ from jtrans.errors import ConfigError, name_hint, usage_error
 from jtrans.evaluation.bleu import MultiBleu, multi_bleu
 from jtrans.evaluation.bootstrap import Bootstrap
 from jtrans.evaluation.leftovers import escaped_warning, normal_form_warning, tokenised_warning
-from jtrans.evaluation.scores import CHRF_WITH_WORDS, METRICS, Score, scores_of_systems
+from jtrans.evaluation.scores import CHRF_WITH_WORDS, METRICS, Score, sacrebleu_scores
 from jtrans.evaluation.seeds import SeedSample, compare_means
 from jtrans.evaluation.significance import PairedResult
 
@@ -212,7 +212,7 @@ def evaluate(
     }
     bootstrap = Bootstrap(len(references[0]) if references else 0)
     systems = []
-    all_scores = scores_of_systems(
+    all_scores = sacrebleu_scores(
         [output.lines for output in outputs],
         references,
         metrics=plain,

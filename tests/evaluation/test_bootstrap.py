@@ -39,7 +39,7 @@ def _counts(lines: list[str]) -> np.ndarray:
 @pytest.mark.parametrize("lines", [BETTER, WORSE])
 def test_bleu_and_its_interval_are_those_of_sacrebleu(lines: list[str]) -> None:
     counts = _counts(lines)
-    [expected] = sacrebleu_scores(lines, [REFERENCES], metrics=["bleu"], target_language="en")
+    [[expected]] = sacrebleu_scores([lines], [REFERENCES], metrics=["bleu"], target_language="en")
     assert float(bleu_of(counts.sum(axis=0))) == pytest.approx(expected.value)
     drawn = bleu_of(Bootstrap(len(lines)).sums(counts))
     low, high = np.percentile(drawn, [2.5, 97.5])
@@ -71,7 +71,7 @@ def test_sentences_without_4_grams_on_either_side_have_no_bleu() -> None:
 def test_drawn_test_sets_without_4_grams_score_as_in_sacrebleu() -> None:
     lines, references = ["no", "so ?", "the dog sleeps well ."], ["no", "so", "the dog sleeps ."]
     counts = bleu_counts(lines, [references], target_language="en", lowercase=False)
-    [expected] = sacrebleu_scores(lines, [references], metrics=["bleu"], target_language="en")
+    [[expected]] = sacrebleu_scores([lines], [references], metrics=["bleu"], target_language="en")
     drawn = sacrebleu_of(Bootstrap(len(lines)).sums(counts))
     assert (drawn == expected.drawn).all()
     assert (drawn == 0).any() and sacrebleu_of(np.zeros(COLUMNS)) == 0
@@ -87,7 +87,7 @@ def test_drawn_scores_are_those_of_the_paired_bootstrap_of_sacrebleu(
     _, columns = PairedTest(systems, {name: metric}, None, test_type="bs", n_samples=1000)()
     expected: list[Any] = list([*columns.values()][1])
     better, worse = (
-        sacrebleu_scores(lines, references, metrics=[name], target_language="en")[0]
+        sacrebleu_scores([lines], references, metrics=[name], target_language="en")[0][0]
         for _, lines in systems
     )
     assert (better.value, worse.value) == pytest.approx([score.score for score in expected])
@@ -101,7 +101,7 @@ def test_drawn_scores_are_those_of_the_paired_bootstrap_of_sacrebleu(
 def test_a_test_set_without_a_match_in_some_drawn_sets_is_scored() -> None:
     # sacreBLEU's own bootstrap raises a TypeError here
     lines, references = ["a b c d", "no match"], [["a b c d", "x y z w"]]
-    scores = sacrebleu_scores(lines, references, target_language="en")
+    [scores] = sacrebleu_scores([lines], references, target_language="en")
     assert [np.isfinite(score.drawn).all() for score in scores] == [True] * 3
     assert scores[0].interval
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,12 @@ from jtrans.errors import ConfigError, CorpusError, WorkError
 from jtrans.evaluation import scores
 from jtrans.evaluation.scores import (
     METRICS,
+    Score,
     check_tokenizer,
     corpus_score,
     interval_text,
     make_metric,
     sacrebleu_scores,
-    scores_of_systems,
     tokenizer_name,
 )
 
@@ -47,6 +48,14 @@ SENTENCE = st.lists(
 SENTENCES = st.lists(SENTENCE.map(" ".join), min_size=1, max_size=6)
 
 
+def one_system(
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]], **options: Any
+) -> list[Score]:
+    """Return the scores of a single system."""
+    [of_system] = sacrebleu_scores([hypotheses], references, **options)
+    return of_system
+
+
 def values(hypotheses: list[str], references: list[list[str]]) -> list[float]:
     metrics = [
         make_metric(name, references, target_language="en", lowercase=False) for name in METRICS
@@ -56,7 +65,7 @@ def values(hypotheses: list[str], references: list[list[str]]) -> list[float]:
 
 def test_scores_are_those_of_the_sacrebleu_command() -> None:
     # sacrebleu ref.txt -i hyp.txt -m bleu chrf ter -w 6 (2.6.0)
-    results = sacrebleu_scores(HYPOTHESES, [REFERENCES], target_language="en")
+    results = one_system(HYPOTHESES, [REFERENCES], target_language="en")
     assert [(score.name, round(score.value, 6)) for score in results] == [
         ("BLEU", 52.663121),
         ("chrF2", 68.953844),
@@ -66,18 +75,18 @@ def test_scores_are_those_of_the_sacrebleu_command() -> None:
 
 def test_words_count_in_chrf_plus_plus() -> None:
     # sacrebleu ref.txt -i hyp.txt -m chrf --chrf-word-order 2 -w 6 (2.6.0)
-    (score,) = sacrebleu_scores(HYPOTHESES, [REFERENCES], metrics=["chrf++"], target_language="en")
+    (score,) = one_system(HYPOTHESES, [REFERENCES], metrics=["chrf++"], target_language="en")
     assert (score.name, round(score.value, 6)) == ("chrF2++", 70.475117)
     assert "|nc:6|nw:2|" in score.signature and score.interval
 
 
 def test_a_single_sentence_has_no_interval() -> None:
-    scores = sacrebleu_scores(HYPOTHESES[:1], [REFERENCES[:1]], target_language="en")
+    scores = one_system(HYPOTHESES[:1], [REFERENCES[:1]], target_language="en")
     assert [score.interval for score in scores] == [None] * len(scores)
 
 
 def test_the_signature_tells_how_it_was_made() -> None:
-    (score,) = sacrebleu_scores(
+    (score,) = one_system(
         HYPOTHESES, [REFERENCES] * 2, metrics=["bleu"], target_language="en", lowercase=True
     )
     assert score.signature.startswith(
@@ -86,15 +95,13 @@ def test_the_signature_tells_how_it_was_made() -> None:
 
 
 def test_metrics_come_in_the_order_asked_for() -> None:
-    results = sacrebleu_scores(
-        HYPOTHESES, [REFERENCES], metrics=["ter", "bleu"], target_language="en"
-    )
+    results = one_system(HYPOTHESES, [REFERENCES], metrics=["ter", "bleu"], target_language="en")
     assert [score.name for score in results] == ["TER", "BLEU"]
 
 
 def test_lowercasing_ignores_case() -> None:
     loud = [line.upper() for line in REFERENCES]
-    results = sacrebleu_scores(loud, [REFERENCES], target_language="en", lowercase=True)
+    results = one_system(loud, [REFERENCES], target_language="en", lowercase=True)
     assert [score.value for score in results] == pytest.approx([100, 100, 0])
     assert corpus_score("bleu", loud, [REFERENCES], target_language="en") < 50
 
@@ -124,7 +131,7 @@ def test_the_order_of_sentences_does_not_matter(order: list[int]) -> None:
 def test_validation_bleu_is_the_bleu_of_the_final_score(lines: list[str], lowercase: bool) -> None:
     lines = [f"the {line}" for line in lines]
     references = [lines[::-1]]
-    (score,) = sacrebleu_scores(
+    (score,) = one_system(
         lines,
         references,
         metrics=["bleu"],
@@ -141,9 +148,7 @@ def test_validation_bleu_is_the_bleu_of_the_final_score(lines: list[str], lowerc
 )
 def test_the_language_chooses_the_tokenizer(language: str, tokenizer: str) -> None:
     assert tokenizer_name(language) == tokenizer
-    (score,) = sacrebleu_scores(
-        ["我很好。"], [["我很好。"]], metrics=["bleu"], target_language=language
-    )
+    (score,) = one_system(["我很好。"], [["我很好。"]], metrics=["bleu"], target_language=language)
     assert f"|tok:{tokenizer}|" in score.signature
 
 
@@ -155,7 +160,7 @@ def test_japanese_and_korean_use_characters_where_mecab_is_missing(
     monkeypatch.setattr(scores, "find_spec", lambda module: object() if is_installed else None)
     assert tokenizer_name(language) == (f"{language}-mecab" if is_installed else "char")
     if not is_installed:
-        (score,) = sacrebleu_scores(
+        (score,) = one_system(
             ["私は元気"], [["私は元気"]], metrics=["bleu"], target_language=language
         )
         assert "|tok:char|" in score.signature
@@ -206,7 +211,7 @@ def test_without_downloads_the_model_of_a_tokenizer_must_be_here(
 
 
 def test_chinese_counts_characters_in_every_metric() -> None:
-    results = sacrebleu_scores(
+    results = one_system(
         ["你叫什么名字？我很好。"],
         [["你叫什么姓名？我很好。"]],
         target_language="zh",
@@ -217,7 +222,7 @@ def test_chinese_counts_characters_in_every_metric() -> None:
 
 
 def test_the_interval_is_sacrebleus_own() -> None:
-    (score,) = sacrebleu_scores(HYPOTHESES, [REFERENCES], metrics=["bleu"], target_language="en")
+    (score,) = one_system(HYPOTHESES, [REFERENCES], metrics=["bleu"], target_language="en")
     expected = BLEU().corpus_score(HYPOTHESES, [REFERENCES], n_bootstrap=1000)
     assert score.interval == pytest.approx(expected._ci, abs=1e-5)
 
@@ -228,10 +233,10 @@ def test_the_seed_in_the_environment_changes_nothing_and_is_put_back(
 ) -> None:
     monkeypatch.delenv("SACREBLEU_SEED", raising=False)
     options: dict[str, Any] = {"metrics": ["bleu"], "target_language": "en"}
-    expected = sacrebleu_scores(HYPOTHESES, [REFERENCES], **options)
+    expected = one_system(HYPOTHESES, [REFERENCES], **options)
     if former:
         monkeypatch.setenv("SACREBLEU_SEED", former)
-    scores = sacrebleu_scores(HYPOTHESES, [REFERENCES], **options)
+    scores = one_system(HYPOTHESES, [REFERENCES], **options)
     assert scores == expected
     assert "|seed:12345|" in scores[0].signature
     assert os.environ.get("SACREBLEU_SEED") == former
@@ -258,9 +263,9 @@ def test_a_blank_line_of_one_reference_set_is_a_missing_reference(metric: str) -
     gaps = ["", "  ", *REFERENCES[2:]]
     lost = ["", *HYPOTHESES[1:]]
     options: dict[str, Any] = {"metrics": [metric], "target_language": "en"}
-    alone = sacrebleu_scores(lost, [REFERENCES], **options)
+    alone = one_system(lost, [REFERENCES], **options)
     for references in ([REFERENCES, gaps], [gaps, REFERENCES]):
-        [score] = sacrebleu_scores(lost, references, **options)
+        [score] = one_system(lost, references, **options)
         assert score.value == alone[0].value
         assert "nrefs:var" in score.signature
 
@@ -279,7 +284,7 @@ def test_sets_that_do_not_fit_are_refused_with_their_counts(
     hypotheses: list[str], references: list[list[str]], message: str
 ) -> None:
     with pytest.raises(CorpusError, match=message):
-        sacrebleu_scores(hypotheses, references, target_language="en")
+        one_system(hypotheses, references, target_language="en")
     with pytest.raises(CorpusError, match=message):
         corpus_score("bleu", hypotheses, references, target_language="en")
 
@@ -306,11 +311,11 @@ def test_intervals_are_shown_within_the_range_of_their_metric(
 def test_references_are_prepared_once_for_all_systems_some_lines_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The n-grams of all references at once would take 4 GB for 100,000 lines."""
+    """The n-grams of all references at once would fill the memory."""
     references = [REFERENCES, ["", *REFERENCES[1:]]]
     systems = [HYPOTHESES, REFERENCES, HYPOTHESES[::-1]]
     options: dict[str, Any] = {"metrics": ["bleu", "chrf", "ter"], "target_language": "en"}
-    whole = scores_of_systems(systems, references, **options)
+    whole = sacrebleu_scores(systems, references, **options)
     prepared: list[int] = []
     prepare = Metric._cache_references
 
@@ -320,7 +325,7 @@ def test_references_are_prepared_once_for_all_systems_some_lines_at_a_time(
 
     monkeypatch.setattr(Metric, "_cache_references", counted)
     monkeypatch.setattr("jtrans.evaluation.scores.LINES_AT_ONCE", 2)
-    in_parts = scores_of_systems(systems, references, **options)
+    in_parts = sacrebleu_scores(systems, references, **options)
     for ours, others in zip(whole, in_parts, strict=True):
         assert [(s.value, s.signature) for s in ours] == [(s.value, s.signature) for s in others]
         for score, other in zip(ours, others, strict=True):

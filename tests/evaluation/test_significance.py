@@ -70,7 +70,7 @@ def test_a_significant_difference_that_rounds_to_nothing_is_given_a_bound() -> N
 
 def test_differences_are_those_of_the_scores() -> None:
     first, other = (
-        sacrebleu_scores(lines, [REFERENCE], target_language="en") for lines in (POOR, LUCKY)
+        sacrebleu_scores([lines], [REFERENCE], target_language="en")[0] for lines in (POOR, LUCKY)
     )
     expected = [b.value - a.value for a, b in zip(first, other, strict=True)]
     results = compare(("poor", POOR), ("lucky", LUCKY))

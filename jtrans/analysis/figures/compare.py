@@ -23,7 +23,7 @@ from jtrans.errors import usage_error
 from jtrans.evaluation.bleu import MAX_ORDER, bleu_of, sacrebleu_of
 from jtrans.evaluation.bootstrap import SAMPLES
 from jtrans.evaluation.references import present
-from jtrans.evaluation.scores import make_metric
+from jtrans.evaluation.scores import HIGHEST, make_metric
 from jtrans.evaluation.seeds import SeedSample, compare_means
 
 SHOWN = 10  # sentences and n-grams in each direction
@@ -136,10 +136,8 @@ def sentence_scores(study: Study, subject: Subject, metric: str) -> NDArray[np.f
         metric, None, target_language=study.target_language, lowercase=study.lowercase
     )
     references = list(zip(*study.text.references, strict=True))
-    scores = [
-        min(
-            scorer.sentence_score(line, present(alternatives)).score, 100.0
-        )  # rounding may exceed it
+    scores = [  # rounding may exceed the highest score
+        min(scorer.sentence_score(line, present(alternatives)).score, HIGHEST[metric])
         for line, alternatives in zip(subject.hypotheses, references, strict=True)
     ]
     return np.array(scores, dtype=np.float64)

@@ -46,7 +46,7 @@ def make_plan(
     run = run_of_config(recipe)
     name = own.stem if own.suffix == ".toml" else own
     place = out or Path("runs/scale") / (run.resolve().name if run else name)
-    folder = find_data(data, config, run)
+    folder = find_data(data, config, recipe)
     plan = ScalingPlan(recipe, config, folder, place, ratio, step, chosen)
     plan.check()
     return plan
