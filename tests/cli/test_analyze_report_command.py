@@ -52,6 +52,7 @@ def test_attention_of_lines_of_the_split_is_one_json_object(
     assert all(Path(name).is_file() for name in result["files"])
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("option", ["--source-token", "--target-token"])
 def test_slices_of_systems_without_a_grid_are_refused(
     jtrans: Jtrans, runs: list[Path], option: str

@@ -1068,6 +1068,7 @@ def test_only_score_takes_a_window(
         assert result.code == 2 and "only one can be used here" in result.err
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("number", "ending"),
     [(signal.SIGINT, (130, b"interrupted\n")), (signal.SIGTERM, (143, b"terminated\n"))],

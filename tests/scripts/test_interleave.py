@@ -17,6 +17,7 @@ cannot_begin = functools.partial(operator.truediv, 1, 0)
 cannot_work = functools.partial(Task, functools.partial(operator.truediv, 1.0, "a"))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("failing", [cannot_begin, cannot_work])
 def test_a_variant_that_fails_is_named_and_left_out(
     failing: Variant, capsys: pytest.CaptureFixture[str]

@@ -709,6 +709,7 @@ def test_equal_time_and_equal_updates_replace_every_limit_of_the_recipe() -> Non
     assert limited(config, "paper") == config
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("setting", ["paper", "equal-time:60", "equal-updates:900"])
 def test_every_row_can_be_trained_by_every_setting(setting: str) -> None:
     for name in experiment_names():

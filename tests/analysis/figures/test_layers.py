@@ -76,6 +76,7 @@ def test_several_runs_have_files_of_their_own(tmp_path: Path) -> None:
     assert all(is_written(item, tmp_path) for item in items)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("layers", [1, 60])
 def test_a_table_is_drawn_and_kept_whole(layers: int, tmp_path: Path) -> None:
     encoder, _ = maps(("deep", dlcl(layers)))

@@ -162,6 +162,7 @@ def test_numbers_beside_marks_have_room_before_the_next_system(tmp_path: Path) -
     assert widths[0] == pytest.approx(5.2 * 72) and widths[1] >= 12 * 60
 
 
+@pytest.mark.sample(1)
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kind", ["line", "bars"])
 def test_many_bins_and_long_names_in_any_script_are_drawn_without_a_warning(

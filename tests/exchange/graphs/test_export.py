@@ -220,6 +220,7 @@ def test_the_example_joins_pieces_as_we_do(
     assert capsys.readouterr().out.splitlines() == expected
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("word", ["@@", "a@@", "ab@@@@", "ab", "c@", "@@a"])
 @pytest.mark.parametrize("codes", ["#version: 0.2\na b\n@ @</w>\n", "a b\n@ @</w>\n"])
 def test_the_example_splits_words_that_look_like_pieces_as_we_do(
