@@ -31,7 +31,7 @@ from jtrans.text.language import base_language
 LINES_AT_ONCE = 1000  # whose references are in memory with their n-grams
 METRICS = ("bleu", "chrf", "ter")  # the usual ones
 CHRF_WITH_WORDS = "chrf++"  # Popović (2017): the same with words and pairs of words
-HIGHEST = {"bleu": 100.0, "chrf": 100.0, CHRF_WITH_WORDS: 100.0}  # TER can exceed 100
+HIGHEST = {"bleu": 100.0, "chrf": 100.0, CHRF_WITH_WORDS: 100.0, "ter": math.inf}
 
 # Languages written without spaces, in which 13a would count a whole clause as one word.
 _TOKENIZERS = {"zh": "zh", "th": "char", "lo": "char", "km": "char", "my": "char"}
@@ -48,8 +48,8 @@ _PACKAGES = {"ja-mecab": "'sacrebleu[ja]'", "ko-mecab": "'sacrebleu[ko]'"}
 class Score:
     """One metric of one system."""
 
-    name: str  # ``BLEU``, ``chrF2``, ``chrF2++`` or ``TER`` (lower is better for TER only)
-    value: float  # the score, on the scale 0 to 100 (TER can exceed 100)
+    name: str  # ``BLEU``, ``chrF2``, ``chrF2++``, ``TER``, or that of given sentence scores
+    value: float  # of sacreBLEU's metrics on the scale 0 to 100 (TER can exceed 100)
     signature: str  # how it was computed, name included, as sacreBLEU prints it
     # the score on every test set of the bootstrap, [samples]
     drawn: NDArray[np.float64] = field(compare=False, repr=False)
@@ -57,6 +57,7 @@ class Score:
     # shorter translations are punished
     length_ratio: float | None = None
     brevity_penalty: float | None = None
+    decimals: int = 1  # to show
 
     @property
     def interval(self) -> float | None:
@@ -68,20 +69,22 @@ class Score:
         return half_width(self.drawn) or None
 
 
-def interval_text(value: float, half: float | None, metric: str) -> str:
+def interval_text(value: float, half: float | None, metric: str, decimals: int = 1) -> str:
     """Return the interval of a score as text: ``± 1.2``, or its ends where these are cut off.
 
     Args:
         value: the score.
         half: half the width of its interval, None if there is no interval.
-        metric: name of the metric; the interval is cut off at the limits of its scale.
+        metric: name of the metric; the interval is cut off at the limits of its scale, which are
+            unknown for all but sacreBLEU's.
+        decimals: to show.
     """
     if half is None:
         return ""
-    highest = HIGHEST.get(metric, math.inf)
-    low, high = max(value - half, 0.0), min(value + half, highest)
+    lowest, highest = (0.0, HIGHEST[metric]) if metric in HIGHEST else (-math.inf, math.inf)
+    low, high = max(value - half, lowest), min(value + half, highest)
     is_cut = high - low < 2 * half - 0.05
-    return f"[{low:.1f}, {high:.1f}]" if is_cut else f"± {half:.1f}"
+    return f"[{low:.1f}, {high:.1f}]" if is_cut else f"± {half:.{decimals}f}"
 
 
 def sacrebleu_scores(

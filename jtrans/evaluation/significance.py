@@ -14,6 +14,7 @@ from typing import Any
 from jtrans.evaluation.seeds import SeedTest
 
 SIGNIFICANT = 0.05  # a lower p-value is called significant
+LOWER_IS_BETTER = ("ter", "wer", "cer", "metricx")  # error rates; other metrics: higher
 BETTER, WORSE = "*", "↓"  # marks of scores that differ significantly from the baseline's
 LEGEND = "* significantly better than {baseline}, ↓ significantly worse (p < 0.05)"
 
@@ -39,10 +40,11 @@ class PairedResult(SeedTest):
 
     baseline: str  # name of the baseline
     system: str  # name of the system
-    metric: str  # ``BLEU``, ``chrF2``, ``chrF2++`` or ``TER``
+    metric: str  # ``BLEU``, ``chrF2``, ``chrF2++``, ``TER``, or that of given sentence scores
     index: int = 1  # of the system among those compared; the baseline is 0
     baseline_runs: int = 1  # number of the baseline's runs, which differ only by seed
     system_runs: int = 1  # number of the system's runs
+    decimals: int = 1  # of scores, to show
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> PairedResult:
@@ -61,11 +63,13 @@ class PairedResult(SeedTest):
         if not self.is_significant:
             return (
                 f"{self.system} and {self.baseline} do not differ significantly in {self.metric}: "
-                f"{self.difference:+z.1f} {test}"
+                f"{self.difference:+z.{self.decimals}f} {test}"
             )
         word = "better" if self.is_better else "worse"
-        size = f"{abs(self.difference):.1f}"
-        difference = f"{'less than 0.05' if size == '0.0' else size} {self.metric}"
+        size = f"{abs(self.difference):.{self.decimals}f}"
+        if not float(size):
+            size = f"less than {0.5 * 10**-self.decimals:g}"
+        difference = f"{size} {self.metric}"
         return f"{self.system} is {word} than {self.baseline} by {difference} {test}"
 
     def _test(self) -> str:
@@ -92,8 +96,9 @@ class PairedResult(SeedTest):
 
     @property
     def is_better(self) -> bool:
-        """Whether the system scored better: higher, or for TER lower."""
-        return self.difference < 0 if self.metric == "TER" else self.difference > 0
+        """Whether the system scored better: higher, or in an error rate lower."""
+        is_lower_better = self.metric.casefold().startswith(LOWER_IS_BETTER)
+        return self.difference < 0 if is_lower_better else self.difference > 0
 
     @property
     def mark(self) -> str:

@@ -18,6 +18,7 @@ from jtrans.evaluation.bootstrap import Bootstrap
 from jtrans.evaluation.leftovers import escaped_warning, normal_form_warning, tokenised_warning
 from jtrans.evaluation.scores import CHRF_WITH_WORDS, METRICS, Score, sacrebleu_scores
 from jtrans.evaluation.seeds import SeedSample, compare_means
+from jtrans.evaluation.sentence_scores import SentenceScores
 from jtrans.evaluation.significance import PairedResult
 
 MULTI_BLEU = "multi-bleu"
@@ -59,20 +60,20 @@ class SystemScores:
     trained: str | None = None  # as in `SystemOutput`
 
     def value(self, metric: str) -> float:
-        """Return the score in a metric of `TITLES`.
+        """Return the score in a metric of `TITLES`, or of given sentence scores.
 
         Raises:
             ConfigError: it is unknown, or was not computed.
         """
         if metric == MULTI_BLEU and self.multi_bleu is not None:
             return self.multi_bleu.score
+        if metric in self.scores:
+            return self.scores[metric].value
         check_metrics([metric])
-        if metric not in self.scores:
-            computed = [*self.scores, *([MULTI_BLEU] if self.multi_bleu else [])]
-            raise usage_error(
-                f"no score in {metric!r} was computed", f"metrics={[*computed, metric]!r}"
-            )
-        return self.scores[metric].value
+        computed = [*self.scores, *([MULTI_BLEU] if self.multi_bleu else [])]
+        raise usage_error(
+            f"no score in {metric!r} was computed", f"metrics={[*computed, metric]!r}"
+        )
 
     def interval(self, metric: str) -> float | None:
         """Return half the width of the 95 % interval, None if the metric has none."""
@@ -121,6 +122,11 @@ class SeedGroup:
     def _of_each_run(self, metric: str) -> list[float]:
         return [float(np.mean([each.value(metric) for each in run.members])) for run in self.runs]
 
+    def decimals(self, metric: str) -> int:
+        """Return how many decimals of a score to show."""
+        scores = self.members[0].scores
+        return scores[metric].decimals if metric in scores else 1
+
     def interval(self, metric: str) -> float | None:
         """Return half the width of the 95 % interval of the mean, None if the metric has none.
 
@@ -142,7 +148,7 @@ class SeedGroup:
 class Evaluation:
     """All scores of some systems on one test set."""
 
-    metrics: list[str]  # out of `TITLES`, in the order given
+    metrics: list[str]  # out of `TITLES`, in the order given; then those of given sentence scores
     systems: list[SystemScores]  # in the order given, the baseline first
     groups: list[SeedGroup]  # the systems by group, in the order of their first members
     paired: list[PairedResult]  # comparisons of every group with the first one, metric by metric
@@ -188,6 +194,7 @@ def evaluate(
     target_language: str,
     lowercase: bool,
     tokenizer: str | None = None,
+    sentence_scores: Sequence[SentenceScores] = (),
 ) -> Evaluation:
     """Score systems in every metric, group them by seed, and compare groups with the first.
 
@@ -200,9 +207,11 @@ def evaluate(
         target_language: decides sacreBLEU's tokenizer.
         lowercase: compare without case.
         tokenizer: of BLEU, one of sacreBLEU's; None: that of the target language.
+        sentence_scores: given scores in other metrics.
 
     Raises:
-        CorpusError: an empty test set, or numbers of lines that differ.
+        CorpusError: an empty test set, numbers of lines that differ, or given scores of other
+            translations.
     """
     plain = [name for name in metrics if name != MULTI_BLEU]
     options: dict[str, Any] = {
@@ -219,6 +228,11 @@ def evaluate(
         bootstrap=bootstrap,
         **options,
     )
+    by_name = {output.name: output.lines for output in outputs}
+    for given in sentence_scores:
+        for scores, score in zip(all_scores, given.score(by_name, bootstrap), strict=True):
+            scores.append(score)
+    plain += [given.metric for given in sentence_scores]
     for output, scores in zip(outputs, all_scores, strict=True):
         tokenised = None
         if MULTI_BLEU in metrics and output.words is not None:
@@ -228,13 +242,12 @@ def evaluate(
         systems.append(system)
     groups = _grouped(systems, [output.group for output in outputs])
     compared = compare_groups(groups, plain, bootstrap.sentences)
-    by_name = {output.name: output.lines for output in outputs}
     warnings = [normal_form_warning(by_name, references) if plain else None]
     if "bleu" in plain and tokenizer != "none":
         warnings += [tokenised_warning(each.name, each.lines) for each in outputs]
         warnings.append(escaped_warning(references))
     return Evaluation(
-        list(metrics),
+        [*metrics, *(given.metric for given in sentence_scores)],
         systems,
         groups,
         compared,
@@ -259,7 +272,7 @@ def compare_groups(
 
     Args:
         groups: the baseline first, all on the same drawn test sets.
-        metrics: names other than multi-bleu.
+        metrics: names other than multi-bleu; also of given sentence scores.
         sentences: the size of the test set.
     """
     return [
@@ -284,8 +297,9 @@ def _paired_result(
         **vars(test),
         baseline=groups[0].name,
         system=groups[index].name,
-        metric=TITLES[metric],
+        metric=TITLES.get(metric, metric),
         index=index,
         baseline_runs=baseline.runs,
         system_runs=system.runs,
+        decimals=groups[0].decimals(metric),
     )

@@ -177,6 +177,23 @@ def test_runs_that_differ_only_by_seed_get_mean_and_deviation(
         assert line.startswith(f"{name} ")
 
 
+def test_sentence_scores_of_seeds_are_averaged(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    runs = [
+        _run_of(corpus, make_run, f"s{n}", weights_seed=n, config={"training": {"seed": n}})
+        for n in (1, 2, 3)
+    ]
+    sentences = len(corpus.raw_lines("test", "target"))
+    for value, run in zip((0.5, 0.6, 0.7), runs, strict=True):
+        (run / "scores").write_text(f"{value}\n" * sentences, encoding="utf-8")
+    given = "COMET=" + ",".join(str(run / "scores") for run in runs)
+    result = jtrans("score", *runs, "--metric", "chrf", "--sentence-scores", given)
+    [mean] = [line for line in result.out.splitlines() if " (seeds 1–3) " in line]
+    assert "  0.6000 ±" in mean
+    assert "COMET 0.6000 ± 0.1000 (mean ± sd)" in result.out
+
+
 def test_groups_are_compared_over_sentences_and_seeds(
     jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
 ) -> None:
@@ -1088,3 +1105,52 @@ def test_a_signal_is_named_and_decides_the_exit_code(
             process.send_signal(number)
             _, said = process.communicate(timeout=60)
         assert (process.returncode, said) == ending, command
+
+
+def test_scores_of_other_metrics_join_the_table(jtrans: Jtrans, files: Path) -> None:
+    systems = {
+        name: (files / name).read_text(encoding="utf-8").splitlines()
+        for name in ("bad.en", "good.en")
+    }
+    content = {
+        name: [
+            {"mt": line, "COMET": value + 0.01 * (place % 3)} for place, line in enumerate(lines)
+        ]
+        for value, (name, lines) in zip((0.25, 0.75), systems.items(), strict=True)
+    }
+    Path("comet.json").write_text(json.dumps(content), encoding="utf-8")
+    numbers = {"good.en": "1.5", "bad.en": "10"}
+    for name, number in numbers.items():
+        Path(f"{name}.metricx").write_text(f"{number}\n" * len(systems[name]), encoding="utf-8")
+    command = ["score", "--hyp", "good.en", "bad.en", "--ref", "ref.en", "--metric", "bleu"]
+    command += ["--sentence-scores", "COMET=comet.json"]
+    command += ["--sentence-scores", "MetricX=good.en.metricx,bad.en.metricx"]
+    [_, good, bad, *_] = result = jtrans(*command).out.splitlines()
+    assert re.search(r" 0\.7600 ± 0\.0100 +1\.50$", good)
+    assert re.search(r" 0\.2600 ± 0\.0100 +10\.00$", bad)
+    sentence = "bad.en and good.en do not differ significantly in COMET: -0.5000"  # by 3 sentences
+    assert any(line.startswith(sentence) for line in result)
+    report = json.loads(jtrans(*command, "--json").out)
+    assert [system["MetricX"] for system in report["systems"]] == [1.5, 10]
+    assert [pair["metric"] for pair in report["paired"]] == ["BLEU", "COMET", "MetricX"]
+    assert [pair["is_better"] for pair in report["paired"]] == [False] * 3
+    assert "MetricX" in jtrans(*command, "--latex").out
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("COMET", "--sentence-scores COMET is not NAME=FILE"),
+        ("COMET=,", "is not NAME=FILE"),
+        ("chrf2=a", "the name chrf2 of sentence scores is that of another metric"),
+        ("COMET=absent", "no such file: absent"),
+        ("COMET=good.en", "good.en:1 has no scores of sentences"),
+    ],
+)
+def test_sentence_scores_that_cannot_be_used_are_refused(
+    given: str, message: str, jtrans: Jtrans, files: Path
+) -> None:
+    command = ["score", "--hyp", "good.en", "--ref", "ref.en", "--sentence-scores", given]
+    result = jtrans(*command)
+    assert result.code == 2
+    assert message in result.err

@@ -10,6 +10,7 @@ from jtrans.analysis.study.load import seed_group_names, seed_groups
 from jtrans.analysis.study.members import FileMember, Member
 from jtrans.analysis.study.study import Study
 from jtrans.analysis.study.words import is_same_segmentation
+from jtrans.evaluation.sentence_scores import SentenceScores
 from jtrans.evaluation.systems import ALL_METRICS, Evaluation, SystemOutput, evaluate
 from jtrans.text.pipeline import TextSide
 
@@ -19,6 +20,7 @@ def score_runs(
     metrics: Sequence[str],
     lowercase: bool | None = None,
     tokenizer: str | None = None,
+    sentence_scores: Sequence[SentenceScores] = (),
 ) -> Evaluation:
     """Score every run, multi-bleu on its own words, and compare systems with the first one's.
 
@@ -27,12 +29,13 @@ def score_runs(
         metrics: names out of `TITLES`.
         lowercase: compare without case; None: if a run writes lower case.
         tokenizer: of BLEU, one of sacreBLEU's; None: that of the target language.
+        sentence_scores: given scores in other metrics.
 
     Raises:
         JtransError: a run that cannot translate, or an empty split.
     """
     names = _group_of_each(members)
-    return _evaluate(members, names, metrics, lowercase, tokenizer)
+    return _evaluate(members, names, metrics, lowercase, tokenizer, sentence_scores)
 
 
 def _group_of_each(members: Sequence[Member]) -> list[str]:
@@ -50,6 +53,7 @@ def score_searches(
     metrics: Sequence[str],
     lowercase: bool | None = None,
     tokenizer: str | None = None,
+    sentence_scores: Sequence[SentenceScores] = (),
     *,
     labels: Sequence[str],
 ) -> Evaluation:
@@ -66,7 +70,7 @@ def score_searches(
         for member, name in zip(of_label, _group_of_each(plain), strict=True):
             groups[member.name] = name + ending
     names = [groups[member.name] for member in members]
-    return _evaluate(members, names, metrics, lowercase, tokenizer)
+    return _evaluate(members, names, metrics, lowercase, tokenizer, sentence_scores)
 
 
 def score_windows(
@@ -74,6 +78,7 @@ def score_windows(
     metrics: Sequence[str],
     lowercase: bool | None = None,
     tokenizer: str | None = None,
+    sentence_scores: Sequence[SentenceScores] = (),
 ) -> Evaluation:
     """Score every checkpoint of the runs' windows; a run has the mean over its window.
 
@@ -82,7 +87,9 @@ def score_windows(
     runs = [member.name.rpartition("@")[0] for member in members]
     by_run = {run: replace(member, name=run) for run, member in zip(runs, members, strict=True)}
     groups = dict(zip(by_run, _group_of_each(list(by_run.values())), strict=True))
-    return _evaluate(members, [groups[run] for run in runs], metrics, lowercase, tokenizer, runs)
+    return _evaluate(
+        members, [groups[run] for run in runs], metrics, lowercase, tokenizer, sentence_scores, runs
+    )
 
 
 def _evaluate(
@@ -91,6 +98,7 @@ def _evaluate(
     metrics: Sequence[str],
     lowercase: bool | None,
     tokenizer: str | None,
+    sentence_scores: Sequence[SentenceScores],
     runs: Sequence[str] = (),
 ) -> Evaluation:
     references = members[0].text.references
@@ -107,6 +115,7 @@ def _evaluate(
         target_language=members[0].run.pipeline.target.language,
         lowercase=lowercase,
         tokenizer=tokenizer,
+        sentence_scores=sentence_scores,
     )
 
 

@@ -50,6 +50,8 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
 
     jtrans score --hyp a.en b.en --ref test.en --latex
 
+    jtrans score --hyp a.en b.en --ref test.en --sentence-scores COMET=comet.json
+
     jtrans score @last --force a.en --src test.de --json
     """
     options.check()
@@ -82,6 +84,7 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
         lowercase=options.lowercase,
         tokenizer=options.tokenize,
         searches=swept_searches(options.sweep or [], choices),
+        sentence_scores=options.given_scores(),
     )
     _show(report, options, as_json)
 

@@ -30,7 +30,7 @@ def score_files(options: ScoreOptions) -> ScoreReport:
     Raises:
         JtransError: a file that cannot be read, or has other lines than the references.
     """
-    metrics = options.metrics("bleu,chrf,ter")
+    metrics, given = options.metrics("bleu,chrf,ter"), options.given_scores()
     hyp, ref = options.hyp or [], options.ref or []
     doubts = [check_references(list(map(Path, ref)), list(map(Path, hyp)))]
     source = [options.src] if options.src else []
@@ -63,6 +63,7 @@ def score_files(options: ScoreOptions) -> ScoreReport:
         target_language=target.language,
         lowercase=lowercase,
         tokenizer=options.tokenize,
+        sentence_scores=given,
     )
     console.talk(f"The {target.describe()}")
     return ScoreReport(evaluation, target, other_warnings=[*filter(None, doubts)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import completion
 from jtrans.cli.options import (
@@ -19,12 +19,15 @@ from jtrans.cli.options import (
 )
 from jtrans.errors import usage_error
 
+if TYPE_CHECKING:
+    from jtrans.evaluation.sentence_scores import SentenceScores
+
 FORCE, FILES = "Given translations", "Files"
 METRICS = "bleu,chrf,ter,multi-bleu"
 # which options each of the three uses of the command does not read
 _TEXT = ("languages", "as_is")
 _SEARCH = ("beam", "length_penalty", "length_penalty_form", "max_length", "batch_tokens")
-_SCORES = ("metric", "lowercase", "tokenize", "latex", "sweep")
+_SCORES = ("metric", "lowercase", "tokenize", "sentence_scores", "latex", "sweep")
 _MODEL = ("checkpoint", "device", "precision")
 UNUSED = {
     "on the scores of runs": _TEXT,
@@ -58,6 +61,11 @@ class ScoreOptions:
         "Tokenizer of BLEU, by its name in sacreBLEU: 13a, intl, char, flores200, none.",
         "NAME",
         "that of the target language",
+    )
+    sentence_scores: list[str] | None = option(
+        "Scores of all sentences in another metric: the output of comet-score --to_json, or a file "
+        "of numbers for each system; may repeat.",
+        "NAME=FILE,...",
     )
     latex: bool = flag("--latex", "Print the table for a paper, in LaTeX.")
     force: str | None = option(
@@ -124,6 +132,34 @@ class ScoreOptions:
                 shown = "--lowercase/--cased" if name == "lowercase" else f"--{name}"
                 shown = shown.replace("_", "-")
                 raise usage_error(f"{shown} has no effect {use}", "leave it out")
+
+    def given_scores(self) -> list[SentenceScores]:
+        """Return the scores of sentences in other metrics.
+
+        Raises:
+            JtransError: no name, that of another metric, or a file that cannot be read.
+        """
+        from jtrans.corpora.lines import read_line_file
+        from jtrans.evaluation.sentence_scores import SentenceScores
+        from jtrans.evaluation.systems import TITLES
+
+        given = []
+        taken = {name.lower() for name in (*TITLES, *TITLES.values())}
+        for text in self.sentence_scores or []:
+            name, _, files = text.partition("=")
+            if not name.strip() or not files.strip(","):
+                raise usage_error(
+                    f"--sentence-scores {shlex.quote(text)} is not NAME=FILE", "COMET=comet.json"
+                )
+            if name.lower() in taken:
+                raise usage_error(
+                    f"the name {name} of sentence scores is that of another metric",
+                    f"choose another name: {name}-given={files}",
+                )
+            taken.add(name.lower())
+            lines = {file: read_line_file(Path(file)) for file in files.split(",") if file}
+            given.append(SentenceScores.parse(name, lines))
+        return given
 
     def metrics(self, default: str) -> list[str]:
         """Return the names of the metrics.

@@ -121,7 +121,7 @@ class ScoreReport:
             for name in (*RUN_COLUMNS, *TAG_COLUMNS)
             if any(details.get(name) is not None for details in self.details)
         ]
-        titles = [TITLES[name] for name in self.evaluation.metrics]
+        titles = [TITLES.get(name, name) for name in self.evaluation.metrics]
         columns = ["system", *titles, *({**RUN_COLUMNS, **TAG_COLUMNS}[name] for name in known)]
         rows = []
         for index, group in enumerate(self.evaluation.groups):
@@ -135,7 +135,8 @@ class ScoreReport:
         if any(pair.mark for pair in evaluation.paired):
             yield LEGEND.format(baseline=evaluation.groups[0].name)
         for pair in evaluation.paired:
-            if pair.metric == evaluation.paired[0].metric:  # marks tell of the others
+            is_given = pair.metric not in TITLES.values()
+            if is_given or pair.metric == evaluation.paired[0].metric:  # marks tell of the others
                 yield pair.describe()
         has_seeds = any(len(group.runs) > 1 for group in evaluation.groups)
         for group in self._seed_groups:
@@ -170,7 +171,8 @@ class ScoreReport:
         """Return the row of a group, and below a mean the rows of its runs or checkpoints."""
         row = [indent + group.name]
         for metric in self.evaluation.metrics:
-            row.append(f"{_shown(group, metric)} {marks.get(TITLES[metric], '')}".rstrip())
+            mark = marks.get(TITLES.get(metric, metric), "")
+            row.append(f"{_shown(group, metric)} {mark}".rstrip())
         if len(group.members) == 1:
             number = self.evaluation.systems.index(group.members[0])
             return [[*row, *self._run_cells(number, known)]]
@@ -192,7 +194,12 @@ class ScoreReport:
 
     def _group_sentences(self, group: SeedGroup) -> Iterator[str]:
         values = ", ".join(
-            f"{TITLES[name]} {group.mean(name):.1f} ± {group.deviation(name):.1f}"
+            "{0} {1:.{3}f} ± {2:.{3}f}".format(
+                TITLES.get(name, name),
+                group.mean(name),
+                group.deviation(name),
+                group.decimals(name),
+            )
             for name in self.evaluation.metrics
         )
         if len(group.runs) > 1:
@@ -232,8 +239,9 @@ def _brevity_sentence(system: SystemScores) -> str | None:
 
 
 def _shown(group: SeedGroup, metric: str) -> str:
-    value = group.mean(metric)
-    return f"{value:.1f} {interval_text(value, group.interval(metric), metric)}".rstrip()
+    value, decimals = group.mean(metric), group.decimals(metric)
+    interval = interval_text(value, group.interval(metric), metric, decimals)
+    return f"{value:.{decimals}f} {interval}".rstrip()
 
 
 def _key(metric: str) -> str:

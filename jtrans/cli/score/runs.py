@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from jtrans.analysis.study.members import Member
     from jtrans.config import Config
     from jtrans.decoding.options import DecodingChoices
+    from jtrans.evaluation.sentence_scores import SentenceScores
     from jtrans.runs import Run
 
 
@@ -32,6 +33,7 @@ def report_on_runs(
     lowercase: bool | None = None,
     tokenizer: str | None = None,
     searches: Mapping[str, DecodingChoices] | None = None,
+    sentence_scores: Sequence[SentenceScores] = (),
 ) -> ScoreReport:
     """Score the translations of a split by some runs, from their result caches where possible.
 
@@ -45,6 +47,7 @@ def report_on_runs(
         lowercase: compare without case; None: if a run writes lower case.
         tokenizer: of BLEU, one of sacreBLEU's; None: that of the target language.
         searches: in place of that of `decoding`, by what is added to the names of the runs.
+        sentence_scores: given scores in other metrics.
 
     Raises:
         JtransError: no corpus, no such split, different texts or references, no checkpoint.
@@ -60,14 +63,21 @@ def report_on_runs(
 
     is_window = decoding.checkpoint == WINDOW
     open_all, score_all = (open_windows, score_windows) if is_window else (open_members, score_runs)
+    options: dict[str, Any] = {
+        "metrics": metrics,
+        "lowercase": lowercase,
+        "tokenizer": tokenizer,
+        "sentence_scores": sentence_scores,
+    }
     if searches:
         for each in searches.values():
             each.check(runs)
         members = open_searches(runs, split, searches, data, _Bar())
-        evaluation = score_searches(members, metrics, lowercase, tokenizer, labels=list(searches))
+        labels = list(searches)
+        evaluation = score_searches(members, **options, labels=labels)
     else:
         members = open_all(runs, split, decoding, data, _Bar())
-        evaluation = score_all(members, metrics, lowercase, tokenizer)
+        evaluation = score_all(members, **options)
     details = [_details(member) for member in members]
     used = members[0].words.lowercase if lowercase is None else lowercase
     warnings = reference_warnings(members[0].text.references)

@@ -1,0 +1,174 @@
+"""Scores of sentences in metrics that jtrans does not compute, such as COMET, from files.
+
+The score of a system is the mean over its sentences, which is also what COMET reports; intervals
+and significance come from the same drawn test sets as those of sacreBLEU's metrics.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jtrans.errors import CorpusError, how_many
+from jtrans.evaluation.bootstrap import Bootstrap
+from jtrans.evaluation.scores import Score
+
+COMET_SCORE, COMET_TEXT = "COMET", "mt"  # the fields of a sentence in the output of comet-score
+FEW_DECIMALS, MANY_DECIMALS = 2, 4  # many for scores within -2 to 2, as those of COMET
+
+
+@dataclass(frozen=True)
+class _Column:
+    """The scores of one system in a file."""
+
+    place: str  # the file, and in COMET's output the file of translations that it names
+    values: NDArray[np.float64]  # [sentences]
+    texts: Sequence[str] | None = None  # the translations that were scored, if the file has them
+
+
+@dataclass(frozen=True)
+class SentenceScores:
+    """The scores of all sentences of all systems in one metric."""
+
+    metric: str  # its name, as it is shown
+    columns: Sequence[_Column]
+
+    @classmethod
+    def parse(cls, metric: str, files: Mapping[str, Sequence[str]]) -> SentenceScores:
+        """Parse the output of ``comet-score --to_json``, or one file of numbers for each system.
+
+        Args:
+            metric: its name.
+            files: the lines of each file, by its name.
+
+        Raises:
+            CorpusError: a file that has anything else.
+        """
+        return cls(metric, [column for file in files.items() for column in _parse(*file)])
+
+    def score(self, systems: Mapping[str, Sequence[str]], bootstrap: Bootstrap) -> list[Score]:
+        """Return the score of each system.
+
+        Scores that come with the texts belong to the system with these translations, in whatever
+        order; others to the systems in order.
+
+        Args:
+            systems: the translations of each, by name.
+            bootstrap: the drawn test sets.
+
+        Raises:
+            CorpusError: a system without scores, or with those of other translations.
+        """
+        values = [
+            self._find(number, name, lines, len(systems)).values
+            for number, (name, lines) in enumerate(systems.items())
+        ]
+        decimals = MANY_DECIMALS if all(np.abs(each).max() < 2 for each in values) else FEW_DECIMALS
+        signature = f"{self.metric}|mean of given sentence scores"
+        return [
+            Score(
+                self.metric,
+                float(each.mean()),
+                signature,
+                bootstrap.sums(each) / len(each),
+                decimals=decimals,
+            )
+            for each in values
+        ]
+
+    def _find(self, number: int, name: str, lines: Sequence[str], systems: int) -> _Column:
+        """Return the scores of a system."""
+        plain = [column for column in self.columns if column.texts is None]
+        if plain and (len(plain) != len(self.columns) or len(plain) != systems):
+            raise CorpusError(
+                f"{how_many(len(self.columns), 'file')} of {self.metric} scores for "
+                f"{how_many(systems, 'system')}",
+                hint="give one file of numbers per system, in the same order",
+                kind="corpus.sentence-scores",
+            )
+        if plain:
+            column = plain[number]
+            if len(column.values) != len(lines):
+                raise CorpusError(
+                    f"{column.place} has {how_many(len(column.values), 'score')}, {name} has "
+                    f"{how_many(len(lines), 'translation')}",
+                    hint="line n must be the score of sentence n",
+                    kind="corpus.line-counts",
+                )
+            return column
+        differences = [_first_difference(column, lines) for column in self.columns]
+        if None in differences:
+            return self.columns[differences.index(None)]
+        first = max(difference or 0 for difference in differences)
+        nearest = self.columns[differences.index(first)]
+        raise CorpusError(
+            f"no {self.metric} scores of {name}: the translations scored in {nearest.place}, the "
+            f"most similar, differ from line {first} on",
+            hint=f"compute {self.metric} of the same translations as are scored here",
+            kind="corpus.sentence-scores",
+        )
+
+
+def _first_difference(column: _Column, lines: Sequence[str]) -> int | None:
+    """Return the number of the first line with another translation, None if all are the same."""
+    texts = column.texts or []
+    for number, (text, line) in enumerate(zip(texts, lines, strict=False), start=1):
+        if text.strip() != line.strip():
+            return number
+    return None if len(texts) == len(lines) else min(len(texts), len(lines)) + 1
+
+
+def _parse(file: str, lines: Sequence[str]) -> list[_Column]:
+    if lines and lines[0].lstrip().startswith("{"):
+        return _parse_comet(file, "\n".join(lines))
+    values = [_number(line, f"{file}:{number}") for number, line in enumerate(lines, start=1)]
+    if not values:
+        raise _no_scores(file, "it is empty")
+    return [_Column(file, np.array(values))]
+
+
+def _parse_comet(file: str, text: str) -> list[_Column]:
+    """Parse a JSON object that has a list of sentences for every file of translations."""
+    try:
+        content: Any = json.loads(text)
+    except ValueError as error:
+        raise _no_scores(file, f"it is no JSON object: {error}") from None
+    columns = []
+    for name, sentences in content.items():
+        place = f"{file}: {name}"
+        if not isinstance(sentences, list) or not sentences:
+            raise _no_scores(place, "it has no list of sentences")
+        texts, values = [], []
+        for number, sentence in enumerate(sentences, start=1):
+            fields = sentence if isinstance(sentence, dict) else {}
+            if COMET_SCORE not in fields or not isinstance(fields.get(COMET_TEXT), str):
+                fault = f"sentence {number} lacks {COMET_TEXT!r} or {COMET_SCORE!r}"
+                raise _no_scores(place, fault)
+            texts.append(fields[COMET_TEXT])
+            values.append(_number(fields[COMET_SCORE], f"{place}, sentence {number}"))
+        columns.append(_Column(place, np.array(values), texts))
+    return columns
+
+
+def _number(given: object, place: str) -> float:
+    try:
+        value = float(str(given))
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise _no_scores(place, f"{str(given)[:40]!r} is no number")
+    return value
+
+
+def _no_scores(place: str, fault: str) -> CorpusError:
+    return CorpusError(
+        f"{place} has no scores of sentences: {fault}",
+        hint="give a file with one number per line, or the output of comet-score --to_json",
+        kind="corpus.sentence-scores",
+    )
