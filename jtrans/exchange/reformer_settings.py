@@ -62,6 +62,17 @@ class SavedArguments:
             self._get(name, (str,), default, lambda v: len(v) <= MOST_LETTERS and v.isprintable())
         )
 
+    def _lacking(self, name: str) -> CheckpointError:
+        """Return the error for a missing argument, which another architecture may not have."""
+        error = self.contradict(f"the checkpoint's arguments have no {name}")
+        architecture = self.values.get("arch") or self.values.get("_name")
+        if isinstance(architecture, str):
+            error.hint = (
+                f"its architecture is {shown(architecture)}; jtrans reads Transformers of fairseq "
+                "and Reformers of the original code"
+            )
+        return error
+
     def _get(
         self,
         name: str,
@@ -72,7 +83,7 @@ class SavedArguments:
         value = self.values.get(name)
         value = default if value is None else value
         if value is None:
-            raise self.contradict(f"the checkpoint's arguments have no {name}")
+            raise self._lacking(name)
         is_bool = isinstance(value, bool) and bool not in kinds
         if not isinstance(value, kinds) or is_bool or not is_valid(value):
             raise self.contradict(f"the checkpoint's argument {name} cannot be {shown(value)}")

@@ -161,6 +161,16 @@ def test_what_has_no_counterpart_is_refused(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("name", ["arch", "_name"])  # of saved args and of a saved cfg
+def test_a_checkpoint_of_another_architecture_names_it(
+    name: str, changed: Callable[[Callable[[Content], None]], Path], tmp_path: Path
+) -> None:
+    unknown = {"encoder_layers": None, "arch": None, name: "fconv_iwslt_de_en"}
+    with pytest.raises(CheckpointError, match="arguments have no encoder_layers") as raised:
+        import_run(changed(set_argument(**unknown)), tmp_path / "run")
+    assert "its architecture is 'fconv_iwslt_de_en'" in str(raised.value.hint)
+
+
 def test_the_other_format_is_named_when_it_fits(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError) as caught:
         import_run(CHECKPOINT, tmp_path / "run", program="reformer-fairseq")
