@@ -102,8 +102,7 @@ def endure(data: Path, updates: int, every: int) -> list[Sample]:
     sizes = {f"model.{name}": value for name, value in TINY.items()}
     options = {**sizes, **{f"training.{name}": value for name, value in TRAINING.items()}}
     config = load_config("demo/transformer", system_configs(), options=options)
-    limits = {"max_updates": updates, "max_epochs": None, "stop": None}
-    config = config.model_copy(update={"training": config.training.model_copy(update=limits)})
+    config = config.with_training(max_updates=updates, max_epochs=None, stop=None)
     sampler = Sampler(every)
     with tempfile.TemporaryDirectory() as folder, StopSignals() as signals:
         run = Path(folder) / "run"

@@ -106,8 +106,7 @@ def measure_train(
     trainer.plan.largest = largest_size(trainer, config)
     trainer.model.train()
     epoch = trainer.plan_epoch()
-    sides = corpus.pipeline.source, corpus.pipeline.target
-    flops = training_flops(config.model, *(len(side.vocabulary) for side in sides))
+    flops = training_flops(config.model, *corpus.pipeline.vocabulary_sizes)
     with memory_errors():
         per_unit = measure_memory(trainer)
         clock, updates, products, peak = _time_updates(trainer, epoch, seconds, progress)

@@ -190,11 +190,7 @@ def _for_seeds(
             "--run with another folder",
             where="--run",
         )
-    result = {}
-    for number in numbers:
-        training = config.training.model_copy(update={"seed": number})
-        result[run / f"seed-{number}"] = config.model_copy(update={"training": training})
-    return result
+    return {run / f"seed-{number}": config.with_training(seed=number) for number in numbers}
 
 
 def _suggest_continuing(stopped: Path, trainings: Sequence[Path]) -> None:

@@ -93,6 +93,11 @@ class Config(ConfigSection):
     decoding: DecodingConfig = DecodingConfig()
     expect: dict[str, ExpectBand] = Field(default_factory=dict)
 
+    def with_training(self, **settings: Any) -> Self:
+        """Return the configuration with other settings of training, which are not checked again."""
+        training = self.training.model_copy(update=settings)
+        return self.model_copy(update={"training": training})
+
     def to_toml(self) -> str:
         """Return the resolved configuration as TOML, every default written out."""
         import tomli_w

@@ -61,8 +61,7 @@ def load_model(
     config = run.config(system_configs())
     device = device or resolve_device(None)
     prepare_device(device)
-    sides = run.pipeline.source, run.pipeline.target
-    model = build_undrawn(config.model, *(len(side.vocabulary) for side in sides))
+    model = build_undrawn(config.model, *run.pipeline.vocabulary_sizes)
     load_weights(model, opened.weights)
     if not all(bool(weight.isfinite().all()) for weight in model.parameters()):
         raise CheckpointError(
@@ -333,8 +332,7 @@ class Translator:
         self, line: str, parts: Sequence[InputSentence], nbests: Sequence[Sequence[Translation]]
     ) -> Translation:
         best = [nbest[0] for nbest in nbests]
-        encoder = ConstraintEncoder(self.pipeline.target)
-        encoder.check_joined(best, parts[0].constraints, parts[0].number)
+        self._constraints.check_joined(best, parts[0].constraints, parts[0].number)
         whole = joined(best, self.pipeline.target, self.options)
         if self.extras.alignments:
             texts = [part.text for part in parts]

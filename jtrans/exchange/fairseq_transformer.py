@@ -62,16 +62,10 @@ def transformer_parts(
             hint="name the file that fairseq-train saved, such as checkpoint_best.pt",
             kind="checkpoint.format",
         )
-    if not _is_set(values.get("adaptive_softmax_cutoff")):  # an empty list, from settings in a file
-        values["adaptive_softmax_cutoff"] = None
-    if _is_set(values.get("activation_dropout")):
-        values["relu_dropout"] = values["activation_dropout"]
     arguments = SavedArguments(argparse.Namespace(**values), where)
-    for name, meaning in _NO_COUNTERPART.items():
-        if _is_set(values.get(name)):
-            raise arguments.refuse(
-                f"the checkpoint uses {meaning} ({name}), which jtrans does not have"
-            )
+    if arguments.is_set("activation_dropout"):
+        arguments.values["relu_dropout"] = arguments.values["activation_dropout"]
+    arguments.refuse_if_set(_NO_COUNTERPART)
     if (activation := arguments.text("activation_fn", "relu")) != "relu":
         raise arguments.refuse(
             f"the checkpoint's FFNs have the activation {shown(activation)}; jtrans has relu"
@@ -130,11 +124,6 @@ def _renamed(
                 f"queries, keys and values of {shown(block)[1:-1]} have different shapes or types"
             )
         yield f"{block}.in_proj_{kind}", torch.cat([three[letter] for letter in "qkv"])
-
-
-def _is_set(value: object) -> bool:
-    """Return whether an argument is neither missing nor off; a strange value counts as set."""
-    return not (value is None or (isinstance(value, bool | int | float | str | list) and not value))
 
 
 def _is_same(tensor: Tensor, other: Tensor) -> bool:

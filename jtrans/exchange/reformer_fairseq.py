@@ -107,7 +107,7 @@ def import_checkpoint(
         {"model": model_values(arguments, tensors)}, system_configs(), where=str(checkpoint)
     )
     _check_dictionaries(arguments, tensors, vocabularies, (source_dict, target_dict))
-    sizes = len(vocabularies[0]), len(vocabularies[1])
+    sizes = pipeline.vocabulary_sizes
     state = _match(config, sizes, arguments, tensors)
     model = build_model(config.model, *sizes)
     model.load_state_dict(state)

@@ -44,6 +44,24 @@ class SavedArguments:
         """Return the error for arguments and tensors that contradict each other."""
         return CheckpointError(message, where=self.where, kind="checkpoint.shape")
 
+    def refuse_if_set(self, meanings: Mapping[str, str]) -> None:
+        """Refuse arguments without a counterpart here, by name with what they mean.
+
+        Raises:
+            CheckpointError: one of them is neither missing nor off; a strange value counts as set.
+        """
+        for name, meaning in meanings.items():
+            if self.is_set(name):
+                raise self.refuse(
+                    f"the checkpoint uses {meaning} ({name}), which jtrans does not have"
+                )
+
+    def is_set(self, name: str) -> bool:
+        """Return whether an argument is neither missing nor off."""
+        value = self.values.get(name)
+        is_plain = isinstance(value, bool | int | float | str | list)
+        return bool(value) if is_plain else value is not None
+
     def flag(self, name: str) -> bool:
         """Return a switch; fairseq's default for all of them is off."""
         return bool(self._get(name, (bool, int), False))
@@ -96,12 +114,7 @@ def model_values(arguments: SavedArguments, tensors: Mapping[str, Tensor]) -> di
     Raises:
         CheckpointError: an argument has no counterpart here, or contradicts the tensors.
     """
-    for name, meaning in _NO_COUNTERPART.items():
-        value = arguments.values.get(name)
-        if not (value is None or (isinstance(value, (bool, int, str)) and not value)):
-            raise arguments.refuse(
-                f"the checkpoint uses {meaning} ({name}), which jtrans does not have"
-            )
+    arguments.refuse_if_set(_NO_COUNTERPART)
     encoder_layers = _count_layers(arguments, tensors, "encoder")
     decoder_layers = _count_layers(arguments, tensors, "decoder")
     is_joint = any(name.startswith("decoder.layers.0.sublayers.") for name in tensors)

@@ -82,8 +82,7 @@ class ScalingPlan:
         from jtrans.training.weights.initial import initialise
 
         corpus = PreparedCorpus.open(self.data)
-        sides = corpus.pipeline.source, corpus.pipeline.target
-        model = build_model(config.model, *(len(side.vocabulary) for side in sides))
+        model = build_model(config.model, *corpus.pipeline.vocabulary_sizes)
         try:
             initialise(model, config, corpus)
         except ConfigError as error:
@@ -102,7 +101,7 @@ class ScalingPlan:
 
         corpus = PreparedCorpus.open(self.data)
         for seed in self.seeds:
-            folder, own = self.run_folder(name, config, seed), with_seed(config, seed)
+            folder, own = self.run_folder(name, config, seed), config.with_training(seed=seed)
             if Run.exists(folder):
                 check_same_run(Run.open(folder), own, corpus, free=LONGER)
 
@@ -248,13 +247,7 @@ def _range(counts: Collection[int]) -> str:
 def scaled_config(plan: ScalingPlan, scaling: Scaling) -> Config:
     """Return the base configuration with the scaled sizes and the first seed."""
     added = {"more_layers": scaling.more_layers, "more_width": scaling.more_width}
-    return with_seed(resized(plan.config, **added), plan.seeds[0])
-
-
-def with_seed(config: Config, seed: int) -> Config:
-    """Return a configuration with another seed."""
-    training = config.training.model_copy(update={"seed": seed})
-    return config.model_copy(update={"training": training})
+    return resized(plan.config, **added).with_training(seed=plan.seeds[0])
 
 
 def train_model(
@@ -290,7 +283,7 @@ def train_model(
         folder = plan.run_folder(name, config, seed)
         with one_of_several(folder):
             result = train(
-                with_seed(config, seed),
+                config.with_training(seed=seed),
                 data=plan.data,
                 run=folder,
                 device=device,

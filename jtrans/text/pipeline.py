@@ -243,6 +243,11 @@ class TextPipeline:
         """Source and target language."""
         return self.source.language, self.target.language
 
+    @property
+    def vocabulary_sizes(self) -> tuple[int, int]:
+        """Source and target tokens: the sizes that a model is built for."""
+        return len(self.source.vocabulary), len(self.target.vocabulary)
+
     def to_json(self) -> dict[str, Any]:
         """Return the pipeline as plain values for JSON, always in the same order."""
         sides = {"source": self.source.to_json(), "target": self.target.to_json()}

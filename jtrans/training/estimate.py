@@ -20,7 +20,7 @@ from jtrans.training.memory import memory_errors, peak_memory
 from jtrans.training.setup.build import make_trainer
 from jtrans.training.setup.checks import check_rate, check_warmup
 from jtrans.training.trainer import Trainer
-from jtrans.training.updates import MicroBatch, padded_size
+from jtrans.training.updates import MicroBatch
 from jtrans.training.weights.initial import initialise
 
 QUANTILES = (0.125, 0.375, 0.625, 0.875)  # of the micro-batches by cost: those that are timed
@@ -86,7 +86,7 @@ def estimate(
     trainer.model.train()
     epoch = trainer.plan_epoch()
     micro_batches = [micro_batch for update in epoch for micro_batch in update]
-    costs = [_cost(trainer, micro_batch) for micro_batch in micro_batches]
+    costs = [trainer.plan.size(micro_batch) for micro_batch in micro_batches]
     ranked = [micro_batches[index] for index in np.argsort(costs, kind="stable")]
     pass_seconds, step_seconds = _measure(trainer, ranked)
     seconds = pass_seconds * sum(costs) + step_seconds * len(epoch)
@@ -120,7 +120,7 @@ def estimate(
 
 
 def _measure(trainer: Trainer, ranked: Sequence[MicroBatch]) -> tuple[float, float]:
-    """Return the seconds of a pass per unit of `_cost`, and those of an optimiser step.
+    """Return the seconds of a pass per unit of `UpdatePlan.size`, and those of an optimiser step.
 
     Args:
         trainer: whose memory is at its peak afterwards.
@@ -132,11 +132,7 @@ def _measure(trainer: Trainer, ranked: Sequence[MicroBatch]) -> tuple[float, flo
         pass_seconds = sum(_run(trainer, micro_batch)[0] for micro_batch in chosen)
         step_seconds = _run(trainer, chosen[0])[1]
         _run(trainer, ranked[-1])  # the peak of memory
-    return pass_seconds / sum(_cost(trainer, each) for each in chosen), step_seconds
-
-
-def _cost(trainer: Trainer, micro_batch: MicroBatch) -> int:
-    return padded_size(trainer.pairs, micro_batch, is_joint=trainer.model.is_joint)
+    return pass_seconds / sum(map(trainer.plan.size, chosen)), step_seconds
 
 
 def _run(trainer: Trainer, micro_batch: MicroBatch) -> tuple[float, float]:

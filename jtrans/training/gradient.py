@@ -19,7 +19,7 @@ from jtrans.training.divergence.trace import Attempt
 from jtrans.training.micro_batches import GradientAccumulator, UpdateLoss
 from jtrans.training.objective import Objective
 from jtrans.training.optimisation.noise_scale import NoiseScale
-from jtrans.training.updates import MicroBatch, UpdatePlan, padded_size
+from jtrans.training.updates import MicroBatch, UpdatePlan
 
 if TYPE_CHECKING:  # loading torch's takes seconds
     from jtrans.training.distributed.sharding import Sharding
@@ -115,7 +115,4 @@ class UpdateGradient:
         return self.accumulator.labelled(self.plan.pairs, micro_batches)
 
     def _own(self, micro_batches: Sequence[MicroBatch]) -> tuple[Sequence[MicroBatch], int]:
-        return self.ranks.deal(micro_batches, self._cost)
-
-    def _cost(self, micro_batch: MicroBatch) -> float:
-        return float(padded_size(self.plan.pairs, micro_batch, is_joint=self.model.is_joint))
+        return self.ranks.deal(micro_batches, self.plan.size)

@@ -38,8 +38,7 @@ def with_sizes(config: Config, device: str, run: Config | None = None) -> Config
     """
     sizes = run.training.model_dump() if run else CPU_SIZES if device == "cpu" else GPU_SIZES
     missing = [name for name in CPU_SIZES if getattr(config.training, name) is None]
-    training = config.training.model_copy(update={name: sizes[name] for name in missing})
-    return config.model_copy(update={"training": training})
+    return config.with_training(**{name: sizes[name] for name in missing})
 
 
 class UpdatePlan:
@@ -102,9 +101,12 @@ class UpdatePlan:
         ]
 
     def _parts(self, micro_batch: MicroBatch) -> list[MicroBatch]:
-        size = padded_size(self.pairs, micro_batch, is_joint=self.is_joint)
-        count = 1 if self.largest is None else math.ceil(size / self.largest)
+        count = 1 if self.largest is None else math.ceil(self.size(micro_batch) / self.largest)
         return np.array_split(micro_batch, min(count, micro_batch.size))
+
+    def size(self, micro_batch: MicroBatch) -> int:
+        """Return the padded size of a micro-batch, see `padded_size`."""
+        return padded_size(self.pairs, micro_batch, is_joint=self.is_joint)
 
     def tokens(self, micro_batches: Sequence[MicroBatch]) -> int:
         """Count the real target tokens of some micro-batches, including EOS."""

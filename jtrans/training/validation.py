@@ -95,16 +95,13 @@ class Validator:
         self._sources = [texts[self.sentences[place]] for place in self._sampled]
         self.samples: tuple[SampleTranslation, ...] = ()  # of the last validation
 
-    def __call__(
-        self, model: TranslationModel, progress: Progress | None = None
-    ) -> dict[str, float]:
+    def __call__(self, model: TranslationModel, progress: Progress = Silent()) -> dict[str, float]:
         """Return `loss` (nats per token) and `perplexity`, and of translations the `scores`.
 
         Systems with tagging heads add an accuracy for each kind of label that they learn, such as
         `pos_accuracy`, where the split has labels.
         If the loss is not finite, nothing is translated.
         """
-        progress = progress or Silent()
         was_training, self.samples = model.training, ()
         model.eval()
         try:

@@ -63,8 +63,7 @@ def train_recipe(
         values[f"bytes_per_position_{policy}"] = float(measure_memory(trainer) or 0)
     set_recompute(trainer.model, config.training.recompute)
     epoch = trainer.plan.epoch(0)
-    sides = corpus.pipeline.source, corpus.pipeline.target
-    flops = training_flops(config.model, *(len(side.vocabulary) for side in sides))
+    flops = training_flops(config.model, *corpus.pipeline.vocabulary_sizes)
 
     def work(number: int) -> Amounts:
         run_update(trainer, epoch[number], number + 1)

@@ -170,7 +170,7 @@ def _draw(experiment: Experiment, job: Job, rows: Sequence[Row], seeds: Sequence
     if not here:
         console.talk("no figures: none of these rows has both a result and a run here")
         return
-    page = draw(experiment, job, here, console.TerminalProgress(), checkpoint=checkpoint)[0]
+    page = draw(experiment, job, here, console.TerminalProgress(), checkpoint=checkpoint)
     console.talk(f"{'Written':<12} {page}, and figures in {page.parents[1]}")
 
 

@@ -56,8 +56,8 @@ def runs_of_results(
 
 def draw(
     experiment: Experiment, job: Job, runs: Sequence[Run], progress: Progress, *, checkpoint: str
-) -> list[Path]:
-    """Write the report and the figures of an experiment; return the pages and pictures.
+) -> Path:
+    """Write the report and the figures of an experiment; return the page.
 
     Args:
         experiment: names the analyses.
@@ -71,13 +71,12 @@ def draw(
     study = load_study(runs, split, decoding, data=job.data.folder, progress=progress)
     out = job.out / experiment.name
     page, _ = write_report(study, out / "report", progress)
-    files = [page]
     for name in experiment.analyses:
         if name == "attention":
-            files += _attention(runs[-1], study, out, progress, decoding)
+            _attention(runs[-1], study, out, progress, decoding)
         else:
-            files += write_results(_figures(study, name), out, prefix=f"{split}.")
-    return files
+            write_results(_figures(study, name), out, prefix=f"{split}.")
+    return page
 
 
 def _figures(study: Study, name: str) -> list[Figure | Table]:
@@ -90,11 +89,11 @@ def _figures(study: Study, name: str) -> list[Figure | Table]:
 
 def _attention(
     run: Run, study: Study, out: Path, progress: Progress, decoding: DecodingChoices
-) -> list[Path]:
+) -> None:
     """Draw all attention maps of the first short sentence."""
     lengths = [len(words) for words in study.text.length_side.words]
     line = next((n for n, length in enumerate(lengths) if length == SHORT), 0)
     translator = Translator.load([run], decoding)
     source = study.source_lines[line]
     pair = explain_pair(translator, run.name, source, None, line, ViewSelection(), progress)
-    return write_pair(pair, out, study.split, progress)
+    write_pair(pair, out, study.split, progress)

@@ -169,9 +169,9 @@ def merge(
     recipes: Mapping[str, str],
     splits: Sequence[str],
     task: str,
-    data: Mapping[str, str] | None = None,
-) -> list[RowResult]:
-    """Copy results from other machines into a folder, all or none; return those of the folder.
+    data: Mapping[str, str] | None,
+) -> None:
+    """Copy results from other machines into a folder, all or none.
 
     Args:
         paths: the files of the results.
@@ -215,7 +215,6 @@ def merge(
     check_same_data(merged.values(), task)
     for result in new:
         result.write(folder)
-    return list(merged.values())
 
 
 def _check_row(

@@ -198,6 +198,8 @@ def run_row(
     if ended.reason == "stopped":
         return None
     run = Run.open(folder)
+    if average := row.average or job.average:
+        write_average(run, average, job.checkpoint(row))
     result = _without_scores(job, row, config, run, ended)
     path = job.rows_folder / result.file_name
     # another experiment with this row may have scored other splits: they are not lost
@@ -230,7 +232,7 @@ def _without_scores(job: Job, row: Row, config: Config, run: Run, ended: Result)
             "reason": ended.reason,
             "valid_loss": min(float(event["valid_loss"]) for event in run.validations()),
         },
-        checkpoint=choose_checkpoint(run, row.average or job.average),
+        checkpoint=job.checkpoint(row),
         curve=curve(run),
         splits={},
     )
@@ -252,15 +254,13 @@ def processor_minutes(run: Run) -> float | None:
     return None if seconds is None else round(float(seconds) / 60, 2)
 
 
-def choose_checkpoint(run: Run, average: int) -> str:
-    """Return the checkpoint to translate with: the best, or an average of the last `average`.
+def write_average(run: Run, average: int, name: str) -> None:
+    """Write the average of the checkpoints of the last `average` validations.
 
     Raises:
         CheckpointError: the run has fewer validations than `average`, or has not kept the
             checkpoint of one of them.
     """
-    if not average:
-        return "best"
     from jtrans.training.weights.averaging import average_checkpoints
 
     validated = sorted({int(event["update"]) for event in run.validations()})[-average:]
@@ -275,9 +275,7 @@ def choose_checkpoint(run: Run, average: int) -> str:
             hint=fewer if len(validated) < average else again,
             kind="checkpoint.missing",
         )
-    name = f"average-{average}"
     average_checkpoints(run, chosen, name)
-    return name
 
 
 def score_split(job: Job, run: Run, checkpoint: str, split: str, progress: Progress) -> SplitScores:

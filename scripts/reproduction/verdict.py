@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jtrans.errors import how_many
 from jtrans.evaluation.significance import PairedResult, p_text
 from scripts.reproduction.catalogue import Experiment, find_experiment
 from scripts.reproduction.results import RowResult
@@ -96,7 +97,7 @@ def _measured(summary: RowSummary, split: str) -> str:
     results = summary.results
     spread = summary.deviation(split, BLEU)
     score = f"{summary.mean(split, BLEU):.2f}" + ("" if spread is None else f" ± {spread:.2f}")
-    seeds = f"{len(results)} seed{'' if len(results) == 1 else 's'}"
+    seeds = how_many(len(results), "seed")
     size = f"{results[0].parameters / 1e6:.2f} M parameters"
     kind, minutes = "processor minutes", processor_minutes(results)
     if minutes is None:

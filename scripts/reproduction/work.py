@@ -6,9 +6,8 @@ import argparse
 import contextlib
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from jtrans.cli import console
 from jtrans.cli.main import show_error
@@ -81,7 +80,12 @@ def train_rows(
 
 
 def _make(
-    job: Job, experiment: Experiment, row: Row, seed: int, is_signalled: Any, deadline: float | None
+    job: Job,
+    experiment: Experiment,
+    row: Row,
+    seed: int,
+    is_signalled: Callable[[], bool],
+    deadline: float | None,
 ) -> RowResult | None:
     def should_stop() -> bool:
         return is_signalled() or (deadline is not None and time.monotonic() > deadline)

@@ -176,8 +176,7 @@ def test_curves_and_the_noise_scale_are_shown(run: Run, jtrans: Jtrans) -> None:
 
 def test_the_noise_scale_of_a_loss_by_sentences_counts_sentences(run: Run, jtrans: Jtrans) -> None:
     config = run.config(system_configs())
-    training = config.training.model_copy(update={"normalise": "sentence"})
-    run.update_config(config.model_copy(update={"training": training}))
+    run.update_config(config.with_training(normalise="sentence"))
     run.update_info(train={"pairs": 40, "tokens": {"source": 250, "target": 200}})
     run.log({"event": "train", "update": 6, "noise_scale": 90.0})
     assert "about 90 sentences; an update has about 12" in jtrans("info", run.folder).out

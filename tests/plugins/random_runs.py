@@ -67,8 +67,7 @@ def write_run(
         pipeline = TextPipeline.whitespace("de", "en", source, target)
     run = Run.create(folder, resolved, pipeline, {"parameters": 1234, **facts})
     torch.manual_seed(weights_seed)
-    sizes = len(pipeline.source.vocabulary), len(pipeline.target.vocabulary)
-    weights = build_model(resolved.model, *sizes)
+    weights = build_model(resolved.model, *pipeline.vocabulary_sizes)
     edit(weights)
     with run.new_checkpoint(10) as checkpoint:
         safetensors.torch.save_model(weights, str(checkpoint / "model.safetensors"))

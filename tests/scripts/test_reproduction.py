@@ -43,7 +43,7 @@ from scripts.reproduction.data import catalogue_name, describe_data
 from scripts.reproduction.merge import read_results
 from scripts.reproduction.notes import notes
 from scripts.reproduction.results import RowResult
-from scripts.reproduction.row import Job, choose_checkpoint, machine, score_split
+from scripts.reproduction.row import Job, machine, score_split, write_average
 from scripts.reproduction.settings import limit_named, plain, settings_differ
 from scripts.reproduction.summary import RowSummary, processor_minutes, summarise
 from scripts.reproduction.table import cells, minutes_of
@@ -981,15 +981,18 @@ def test_an_average_is_of_the_last_validations_or_refused(
     run, config = Run(tmp_path / "run"), tiny_config(validate_every=2, max_updates=6)
     train(config, data=data, run=run.folder)
     monkeypatch.setattr(run, "validations", lambda: [{"update": update} for update in (2, 4)])
-    average = run.checkpoint(choose_checkpoint(run, 2))  # 6 as if saved between validations
-    record = json.loads((average.folder / "average.json").read_text(encoding="utf-8"))
+    write_average(run, 2, "average-2")  # 6 as if saved between validations
+    record = json.loads(
+        (run.checkpoint("average-2").folder / "average.json").read_text(encoding="utf-8")
+    )
     assert record["of"] == ["step-00000002", "step-00000004"]
     monkeypatch.undo()
     shutil.rmtree(run.checkpoint("4").folder)
-    assert choose_checkpoint(run, 1) == "average-1"
+    write_average(run, 1, "average-1")
+    assert run.checkpoint("average-1").weights.is_file()
     for count, hint in ((2, "delete the run"), (9, "--average 3, or train longer")):
         with pytest.raises(CheckpointError, match=f"last validations, not {count}") as caught:
-            choose_checkpoint(run, count)
+            write_average(run, count, f"average-{count}")
         assert str(caught.value.hint).startswith(hint)
 
 

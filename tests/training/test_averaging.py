@@ -34,7 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, corpus: PreparedCorpus) -> Run
 def logits(run: Run, checkpoint: Checkpoint) -> torch.Tensor:
     from jtrans.models.zoo import system_configs
 
-    sizes = len(run.pipeline.source.vocabulary), len(run.pipeline.target.vocabulary)
+    sizes = run.pipeline.vocabulary_sizes
     model = build_model(run.config(system_configs()).model, *sizes).eval()
     load_weights(model, checkpoint.weights)
     source = torch.tensor([[5, 6, 7, 1]])

@@ -43,8 +43,7 @@ def exact(make_config: Any) -> Config:
 
 
 def with_updates(config: Config, count: int) -> Config:
-    training = config.training.model_copy(update={"max_updates": count})
-    return config.model_copy(update={"training": training})
+    return config.with_training(max_updates=count)
 
 
 @pytest.fixture

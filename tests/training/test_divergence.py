@@ -75,8 +75,7 @@ def poisoned(poisoned_corpus: PreparedCorpus, tmp_path: Path) -> Poisoned:
 
     def make(config: Any) -> Run:
         folder = tmp_path / "initial"
-        training = config.training.model_copy(update={"max_updates": 1})
-        train(config.model_copy(update={"training": training}), data=corpus.folder, run=folder)
+        train(config.with_training(max_updates=1), data=corpus.folder, run=folder)
         file = Run(folder).checkpoint("last").weights
         weights = safetensors.torch.load_file(file)
         row = corpus.pipeline.source.encode(WORD)[0]
@@ -198,8 +197,7 @@ def test_without_a_checkpoint_training_begins_again(
         schedule = {"name": "constant"}
         config = make_config(max_updates=12, optimiser=optimiser, ema_decay=0.9, schedule=schedule)
         rate = config.training.learning_rate / 4
-        training = config.training.model_copy(update={"learning_rate": rate})
-        low = config.model_copy(update={"training": training})
+        low = config.with_training(learning_rate=rate)
         train(low, data=corpus.folder, run=tmp_path / name / "low")
         with monkeypatch.context() as patch:
             spoil(patch, is_too_fast)

@@ -80,7 +80,6 @@ def test_each_kind_of_accelerator_has_its_generator() -> None:
 def _training(folder: Path) -> tuple[Run, TranslationModel, torch.optim.Optimizer]:
     run = Run.open(folder)
     config = run.config(system_configs())
-    sides = run.pipeline.source, run.pipeline.target
-    model = build_model(config.model, *(len(side.vocabulary) for side in sides))
+    model = build_model(config.model, *run.pipeline.vocabulary_sizes)
     load_weights(model, run.checkpoint("last").weights)
     return run, model, make_optimiser(model, config.training)

@@ -40,8 +40,7 @@ def test_dropped_words_are_read_as_unknown_and_still_predicted(batch: Any) -> No
 
 def make_model(corpus: PreparedCorpus, make_config: Any, dropout: float) -> Any:
     config = make_config(model={"dropout": dropout})
-    sizes = [len(side.vocabulary) for side in (corpus.pipeline.source, corpus.pipeline.target)]
-    return build_model(config.model, *sizes).double().train()
+    return build_model(config.model, *corpus.pipeline.vocabulary_sizes).double().train()
 
 
 def test_r_drop_without_dropout_is_the_cross_entropy(

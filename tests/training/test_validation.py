@@ -42,8 +42,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved(
 
     config = make_config(validate_sentences=0)
     pipeline = two_references.pipeline
-    sizes = len(pipeline.source.vocabulary), len(pipeline.target.vocabulary)
-    model = build_model(config.model, *sizes).eval()
+    model = build_model(config.model, *pipeline.vocabulary_sizes).eval()
     validator = Validator(two_references, config, is_joint=False, precision="fp32")
     whole = validator.teacher_forced(model, Silent())
     loss, tried = objective.batch_loss, []

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jtrans.cli.tables import print_table
 from jtrans.evaluation.scores import interval_text
 from jtrans.evaluation.significance import LEGEND
 from jtrans.evaluation.systems import MULTI_BLEU, TITLES, Evaluation, SeedGroup, SystemScores
 from jtrans.evaluation.target import TargetLanguage
-
-if TYPE_CHECKING:
-    pass
 
 # key -> heading
 RUN_COLUMNS = {

@@ -83,7 +83,7 @@ def largest_size(trainer: Trainer, config: Config) -> int | None:
     trainer.announce_compiling()
     with memory_errors(), _undisturbed(trainer):
         trials = list(_trials(trainer, candidates))
-    largest = chosen_size(trials, candidates[-1].size * _size_of(trainer, candidates[-1]))
+    largest = chosen_size(trials, trainer.plan.size(candidates[-1]))
     with contextlib.suppress(JtransError, OSError):  # a cache that cannot be written
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, {"key": key, "largest": largest})
@@ -134,7 +134,7 @@ def _trials(trainer: Trainer, candidates: Sequence[MicroBatch]) -> Iterator[Tria
     _seconds(trainer, candidates[0])  # warm-up: loads or compiles kernels
     for micro_batch in candidates:
         seconds = _seconds(trainer, micro_batch)
-        size = micro_batch.size * _size_of(trainer, micro_batch)
+        size = trainer.plan.size(micro_batch)
         if seconds is None:
             if micro_batch is candidates[0]:
                 yield Trial(size, 0.0)  # halved again where it is used
@@ -167,12 +167,6 @@ def _seconds(trainer: Trainer, micro_batch: MicroBatch) -> float | None:
         trainer.optimiser.zero_grad(set_to_none=True)
         fastest, total = min(fastest, seconds), total + seconds
     return fastest
-
-
-def _size_of(trainer: Trainer, micro_batch: MicroBatch) -> int:
-    pair = int(micro_batch[0])
-    S, T = (int(side.lengths[pair]) for side in (trainer.pairs.source, trainer.pairs.target))
-    return S * T if trainer.model.is_joint else S + T
 
 
 def _available(device: torch.device) -> int | None:

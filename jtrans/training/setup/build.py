@@ -78,11 +78,10 @@ def make_trainer(
     # weights and dropout draw from the global generators, which checkpoints save and restore
     torch.manual_seed(config.training.seed)
     random.seed(config.training.seed)
-    sides = corpus.pipeline.source, corpus.pipeline.target
     if is_new:
         check_tied(config, corpus)
     with _too_large(config), within_memory():
-        model = build_model(config.model, *(len(side.vocabulary) for side in sides))
+        model = build_model(config.model, *corpus.pipeline.vocabulary_sizes)
         if not ranks.is_sharding:
             model = model.to(place)
     check_batch_statistics(model, config, processes=ranks.count, is_new=is_new)

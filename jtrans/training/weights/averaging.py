@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from jtrans.errors import CheckpointError, ConfigError, JtransError
+from jtrans.errors import CheckpointError, ConfigError, JtransError, how_many
 from jtrans.files import read_json, write_json
 from jtrans.nn.device import precise
 from jtrans.runs import WEIGHTS, WINDOW, Checkpoint, Run, damaged
@@ -48,7 +48,7 @@ def choose_checkpoints(
     if len(checkpoints) < last:
         count, numbers = len(checkpoints), ", ".join(str(each.update) for each in checkpoints)
         raise CheckpointError(
-            f"the run has {count} checkpoint{'' if count == 1 else 's'}, not {last}: "
+            f"the run has {how_many(count, 'checkpoint')}, not {last}: "
             f"of update{'' if count == 1 else 's'} {numbers}",
             where=str(run.folder),
             hint=f"--last {count}, or train with --set training.keep.last={last}",

@@ -59,8 +59,7 @@ def validate_averages(
     config = _measuring(run.config(system_configs()), metric)
     place = resolve_device(device)
     prepare_device(place)
-    sides = corpus.pipeline.source, corpus.pipeline.target
-    model = build_model(config.model, *(len(side.vocabulary) for side in sides)).to(place)
+    model = build_model(config.model, *corpus.pipeline.vocabulary_sizes).to(place)
     precision = resolve_precision(place, config.training.precision, for_training=True)
     validator = Validator(corpus, config, is_joint=model.is_joint, precision=precision)
     candidates: list[Candidate] = []
@@ -99,4 +98,4 @@ def _measuring(config: Config, metric: str) -> Config:
         needed["validate_sentences"] = 0
     elif not training.validate_sentences:
         needed["validate_sentences"] = type(training)().validate_sentences
-    return config.model_copy(update={"training": training.model_copy(update=needed)})
+    return config.with_training(**needed)

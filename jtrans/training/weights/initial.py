@@ -141,8 +141,7 @@ class _SourceRun:
             if error.kind == "run.missing" and recipe in recipe_names():
                 error.hint = f"train it first: jtrans train {recipe}"
             raise
-        sides = run.pipeline.source, run.pipeline.target
-        model = build_model(self.config.model, *(len(side.vocabulary) for side in sides))
+        model = build_model(self.config.model, *run.pipeline.vocabulary_sizes)
         load_weights(model, checkpoint.weights)
         self.checkpoint = checkpoint.name
         self.weights: dict[str, Tensor] = model.state_dict()
@@ -252,8 +251,7 @@ def check_vocabularies(run: Run, corpus: PreparedCorpus, where: str) -> None:
 
 
 def _describe_vocabularies(owner: Run | PreparedCorpus) -> str:
-    sides = owner.pipeline.source, owner.pipeline.target
-    source, target = (len(side.vocabulary) for side in sides)
+    source, target = owner.pipeline.vocabulary_sizes
     return f"{source:,} source and {target:,} target tokens"
 
 
