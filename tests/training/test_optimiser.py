@@ -1,10 +1,13 @@
 import math
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
-from jtrans.config import ScheduleConfig
+from jtrans.config import ScheduleConfig, TrainingConfig
+from jtrans.training.optimisation.optimiser import make_optimiser
 from jtrans.training.optimisation.schedule import Schedule
 
 
@@ -68,3 +71,31 @@ def test_the_floor_ends_training_only_after_the_warm_up() -> None:
     assert schedule.rate(1) < 5e-4 and not schedule.is_exhausted(1)
     assert not schedule.is_exhausted(39)
     assert schedule.is_exhausted(41)
+
+
+def _adafactor_steps(scale: float) -> list[torch.Tensor]:
+    """Return the weights of a matrix and of a vector after each of some updates."""
+    generator = torch.Generator().manual_seed(1)
+    model = nn.Linear(8, 6)
+    nn.init.normal_(model.weight, generator=generator)
+    nn.init.zeros_(model.bias)
+    optimiser = make_optimiser(
+        model, TrainingConfig.model_validate({"optimiser": {"name": "adafactor"}})
+    )
+    weights = []
+    for update in range(1, 21):
+        for parameter in model.parameters():
+            gradient = torch.randn(parameter.shape, generator=generator)
+            parameter.grad = gradient * scale / update  # which clipping alone would not show
+        optimiser.step()
+        weights.append(torch.cat([model.weight.detach().flatten(), model.bias.detach()]))
+    return weights
+
+
+def test_steps_of_adafactor_do_not_depend_on_the_scale_of_the_gradient() -> None:
+    for large, small in zip(_adafactor_steps(1.0), _adafactor_steps(1e-6), strict=True):
+        torch.testing.assert_close(small, large, rtol=1e-5, atol=1e-7)
+
+
+def test_adafactor_survives_rows_without_a_gradient() -> None:
+    assert all(bool(weights.isfinite().all()) for weights in _adafactor_steps(0.0))
