@@ -126,6 +126,29 @@ def test_a_fault_of_writing_ends_training_at_the_next_save(
     assert train(config, data=corpus.folder, run=tmp_path / "run").update == 30
 
 
+def test_a_disk_that_was_full_for_a_while_costs_one_checkpoint(
+    corpus: PreparedCorpus,
+    make_config: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    original, calls = safetensors.torch.save_file, 0
+
+    def full_once(*arguments: Any, **options: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        original(*arguments, **options)
+
+    monkeypatch.setattr(safetensors.torch, "save_file", full_once)
+    config = make_config(validate_every=3, max_updates=9)
+    assert train(config, data=corpus.folder, run=tmp_path / "run").update == 9
+    assert [each.update for each in Run(tmp_path / "run").checkpoints()] == [6, 9]
+    assert "the checkpoint before this one is lost: the disk is full" in caplog.text
+
+
 @pytest.mark.parametrize("validate_every", [3, 50], ids=["checkpoint", "log"])
 def test_a_run_whose_folder_vanishes_ends_and_says_so(
     validate_every: int,

@@ -1,7 +1,8 @@
 """Saves checkpoints while training goes on: a copy in memory, then a thread that writes it.
 
 Writing, hashing and syncing let go of Python's lock. One checkpoint is written at a time: saving
-the next waits. An error while writing is raised by the next save, or by the end of training.
+the next waits. After an error while writing, the next save tries at once to write its own state,
+which is newer; if that fails as well, or training ends first, the error is raised.
 """
 
 from __future__ import annotations
@@ -51,19 +52,22 @@ class CheckpointWriter:
         """Save the checkpoint of `state.update`, see `Snapshot.of`.
 
         Ranks other than the first only send their parts of sharded tensors. If memory has no room
-        for a copy, the checkpoint is written before this returns.
+        for a copy, or the checkpoint before could not be written, this one is written before this
+        returns.
 
         Raises:
-            JtransError: the checkpoint before could not be written, or this one.
+            JtransError: it could not be written.
         """
-        self.wait()
+        lost = self._lost()
         parts = model, optimiser, state, trained
         if not is_first:
             Snapshot.of(*parts, is_kept=False)
             return
-        snapshot = Snapshot.of(*parts, fits=fits_as_copy)
+        snapshot = Snapshot.of(*parts, fits=(lambda _: False) if lost else fits_as_copy)
         if not snapshot.is_copy:
             self._write(snapshot)
+            if lost:
+                _log.warning("the checkpoint before this one is lost: %s", lost.message)
             return
         # a daemon, so that Ctrl-C can end a process whose file system does not answer
         self._thread = threading.Thread(target=self._try, args=(snapshot,), daemon=True)
@@ -80,6 +84,14 @@ class CheckpointWriter:
         self._thread, error, self._error = None, self._error, None
         if error is not None:
             raise error
+
+    def _lost(self) -> JtransError | None:
+        """Wait until the checkpoint is written; return why it could not be."""
+        try:
+            self.wait()
+        except JtransError as error:
+            return error
+        return None
 
     @contextlib.contextmanager
     def finishing(self) -> Iterator[None]:
