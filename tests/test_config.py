@@ -438,7 +438,13 @@ def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "key",
-    ["training.max_epochs", "training.learning_rate", "training.validate_every", "model.width"],
+    [
+        "training.max_epochs",
+        "training.learning_rate",
+        "training.validate_every",
+        "model.width",
+        "training.ema_decay",  # less than 1
+    ],
 )
 def test_a_truth_value_is_no_number(key: str) -> None:
     error = error_of(DEMO, f"{key}=true")

@@ -37,6 +37,7 @@ class RustError(Exception):
         (OSError(errno.ENOSPC, "No space left on device"), "disk.full", 1),
         (RustError("I/O error: No space left on device (os error 28)"), "disk.full", 1),
         (OSError(errno.EROFS, "Read-only file system"), "disk.read-only", 2),
+        (PermissionError(errno.EACCES, "Permission denied"), "disk.read-only", 2),
         (RustError("I/O error: Permission denied (os error 13)"), "disk.read-only", 2),
         (OSError(errno.EFBIG, "File too large"), "disk.file-size", 1),
         (OSError(errno.EISDIR, "Is a directory"), "disk.not-a-folder", 2),
@@ -48,6 +49,11 @@ def test_refusals_to_write_become_advice(error: Exception, kind: str, code: int)
     assert (caught.value.kind, caught.value.exit_code) == (kind, code)
     assert "here" in caught.value.message
     assert caught.value.hint
+
+
+def test_a_file_system_without_writing_is_no_question_of_permission() -> None:
+    with pytest.raises(JtransError, match="here: its file system is read-only"), disk_errors(PLACE):
+        raise OSError(errno.EROFS, "Read-only file system")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    ValidationError,
     ValidatorFunctionWrapHandler,
     field_validator,
     model_validator,
@@ -50,9 +51,17 @@ class ConfigSection(BaseModel):
     @field_validator("*", mode="wrap")
     @classmethod
     def _check_truth_value(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
-        result = read(value)
-        if isinstance(value, bool) and type(result) in (int, float):  # pydantic makes them 1 and 0
-            raise ValueError(f"{str(value).lower()} is not a number")
+        if not isinstance(value, bool):
+            return read(value)
+        no_number = ValueError(f"{str(value).lower()} is not a number")
+        try:
+            result = read(value)
+        except ValidationError as error:  # only numbers have bounds
+            if any("than" in each["type"] for each in error.errors()):
+                raise no_number from None
+            raise
+        if type(result) in (int, float):  # pydantic makes them 1 and 0
+            raise no_number
         return result
 
 

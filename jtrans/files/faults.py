@@ -53,7 +53,7 @@ def _explained(number: int, path: Path) -> JtransError | None:
             kind="disk.file-size",
         )
     if number in (errno.EACCES, errno.EROFS, errno.EPERM):
-        return _forbidden(path)
+        return _forbidden(number, path)
     if number in (errno.ENOLCK, errno.EOPNOTSUPP):
         return JtransError(
             f"the file system of {path} cannot lock files",
@@ -75,12 +75,18 @@ def _explained(number: int, path: Path) -> JtransError | None:
     return None
 
 
-def _forbidden(path: Path) -> JtransError:
+def _forbidden(number: int, path: Path) -> JtransError:
     if path.is_file() and not os.access(path, os.R_OK):
         return JtransError(
             f"no permission to read {path}",
             hint="ask its owner for read permission (chmod a+r), or for a copy",
             kind="disk.unreadable",
+        )
+    if number == errno.EROFS:
+        return JtransError(
+            f"cannot write {path}: its file system is read-only",
+            hint="choose a folder on another file system",
+            kind="disk.read-only",
         )
     return JtransError(
         f"no permission to write {path}",

@@ -60,6 +60,14 @@ def test_a_prefix_of_tokens_goes_on_with_what_a_translation_began_with(
     assert again["translations"][0]["tokens"] == best["tokens"]
 
 
+def test_a_constraint_of_null_is_none(jtrans: Jtrans, make_run: MakeRun) -> None:
+    run, plain = make_run(), {"source": "hund rennt"}
+    nulls = dict.fromkeys(("prefix", "prefix_tokens", "phrases", "forbidden"))
+    options = ["--input-format", "jsonl", *LONGER]
+    expected = jtrans("translate", run, *options, stdin=json_lines(plain)).out
+    assert jtrans("translate", run, *options, stdin=json_lines(plain | nulls)).out == expected
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

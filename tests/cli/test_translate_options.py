@@ -562,3 +562,12 @@ def test_no_file_that_is_read_or_written_is_written_over(
     assert message in result.err
     assert source.read_bytes() == before
     assert not Path("new").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_of_two_outputs_the_full_one_is_named(jtrans: Jtrans, make_run: MakeRun) -> None:
+    command = ["translate", make_run(), "-i", "-", "-o", "out", "--alignments-file", "/dev/full"]
+    result = jtrans(*command, stdin=b"hund\n")
+    assert result.code == 1
+    assert "the disk is full: cannot write /dev/full" in result.err
+    assert not Path("out").exists()

@@ -25,10 +25,12 @@ FIELDS = {
 def constraint_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the constraints among the fields of an object of the input, by name.
 
+    null, which tables of other programs have where there is no value, is none.
+
     Raises:
         ValueError: the message says what is wrong with a field.
     """
-    constraints = {name: fields[name] for name in FIELDS if name in fields}
+    constraints = {name: fields[name] for name in FIELDS if fields.get(name) is not None}
     for name, value in constraints.items():
         kind = FIELDS[name][0]
         items = [value] if kind is TEXT else value

@@ -30,13 +30,26 @@ def open_output(name: str) -> Iterator[TextIO]:
         return
     path = Path(name)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(naming_its_output(name))
         if is_ordinary(name):
             temporary = stack.enter_context(whole_file(path))
             stack.enter_context(_kept(temporary, path))
             path = temporary
-        else:
-            stack.enter_context(disk_errors(path))
         yield stack.enter_context(path.open("w", encoding="utf-8", newline="\n"))
+
+
+@contextlib.contextmanager
+def naming_its_output(name: str) -> Iterator[None]:
+    """Let a failed write name the output it was for, not another that is open around it.
+
+    Raises:
+        JtransError: the output cannot be written.
+    """
+    try:
+        with disk_errors(Path("the output" if name == "-" else name)):
+            yield
+    except JtransError as error:
+        raise error from None  # without a cause, `disk_errors` around it keeps the message
 
 
 @contextlib.contextmanager

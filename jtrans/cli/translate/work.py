@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from jtrans.cli import console
 from jtrans.cli.translate.lines import InputLine, read_object, to_object, until_refused
-from jtrans.cli.translate.output import is_ordinary, locked, open_output
+from jtrans.cli.translate.output import is_ordinary, locked, naming_its_output, open_output
 from jtrans.errors import CorpusError, how_many
 from jtrans.files import behind_links, lines_digest, remembered_digest
 
@@ -108,7 +108,8 @@ class TranslationWork:
                 self._resume(partial)
             return
         with contextlib.ExitStack() as stack:
-            self._stream([stack.enter_context(open_output(name)) for name in names.values()])
+            streams = [stack.enter_context(open_output(name)) for name in names.values()]
+            self._stream(list(names.values()), streams)
 
     def _resume(self, output: PartialOutput) -> None:
         """Translate what is not yet in the output."""
@@ -134,14 +135,15 @@ class TranslationWork:
             raise
         console.talk(progress.describe())
 
-    def _stream(self, streams: Sequence[TextIO]) -> None:
+    def _stream(self, names: Sequence[str], streams: Sequence[TextIO]) -> None:
         """Write all translations to the first stream, word alignments to the second if given."""
         has_bar = streams[0] is not sys.stdout or not sys.stdout.isatty()
         progress = TranslationProgress(self.source.total, has_bar=has_bar)
         for _, texts in self._texts(progress):
-            for stream, text in zip(streams, texts, strict=False):
-                stream.write(text)
-                stream.flush()
+            for name, stream, text in zip(names, streams, texts, strict=False):
+                with naming_its_output(name):
+                    stream.write(text)
+                    stream.flush()
         self.files.check_all_used()
         console.talk(progress.describe())
 

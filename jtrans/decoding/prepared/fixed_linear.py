@@ -197,7 +197,8 @@ class QuantizedLinear(FixedLinear):
     """x W^T + b on a CPU with W in int8.
 
     A weight is a whole number of -127 to 127 times a scale for each output feature, and the input
-    is rounded to 256 levels at every call, between the least and the greatest of all its rows.
+    is rounded to 256 levels at every call, between the least and the greatest of all its rows; to
+    128 where products are added in 16 bits (`has_narrow_sums`).
     """
 
     def __init__(
