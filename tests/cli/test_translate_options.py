@@ -505,9 +505,18 @@ def test_what_int8_weights_cost_is_compared_with_fp32(
     rows = [line.split()[0] for line in result.out.splitlines()]
     assert rows == ["BLEU", "fp32", "int8"]
     monkeypatch.setattr(Comparison, "is_held", False)
+    report = jtrans("translate", run, *options, "--json")
+    assert report.code == 4
+    assert [each["name"] for each in json.loads(report.out)["systems"]] == ["fp32", "int8"]
     result = jtrans("translate", run, *options)
     assert result.code == 4
     assert "int8 loses" in result.err and "more than 0.2" in result.err
+
+
+def test_one_object_is_of_a_check_alone(jtrans: Jtrans, make_run: MakeRun) -> None:
+    refused = jtrans("translate", make_run(), "--json", stdin=b"hund\n")
+    assert refused.code == 2
+    assert "--json has no effect without --check" in json.loads(refused.out)["error"]["message"]
 
 
 def test_int8_weights_translate_every_line(jtrans: Jtrans, make_run: MakeRun, source: Path) -> None:

@@ -269,9 +269,10 @@ class CheckOptions:
         CHECK,
     )
     data: Path | None = data_option(CHECK)
+    as_json: bool = flag("--json", "Print the comparison as one JSON object on stdout.", CHECK)
 
     def refuse_unused(self, for_text: Sequence[str]) -> None:
-        """Refuse a corpus without the check, and options for a text to translate with it.
+        """Refuse its options without the check, and options for a text to translate with it.
 
         Args:
             for_text: the options that are given.
@@ -279,9 +280,11 @@ class CheckOptions:
         Raises:
             ConfigError: one of the two.
         """
-        if self.data is not None and not self.check:
+        unused = "--data" if self.data is not None else "--json" if self.as_json else None
+        if unused and not self.check:
+            advice = "for translations: --format jsonl" if self.as_json else "leave it out"
             raise usage_error(
-                "--data has no effect without --check", "leave it out, or add --check"
+                f"{unused} has no effect without --check", f"{advice}, or add --check"
             )
         if self.check and for_text:
             raise usage_error(
@@ -319,7 +322,10 @@ class CheckOptions:
             *text,
             console.TerminalProgress(),
         )
-        print_table(COLUMNS, result.rows(), right=COLUMNS[1:])
+        if self.as_json:
+            console.print_json(result.to_json())
+        else:
+            print_table(COLUMNS, result.rows(), right=COLUMNS[1:])
         if not result.is_held:
             console.warn(
                 f"{choices.precision} loses {result.lost:.2f} BLEU on {CHECK_SPLIT}, "
