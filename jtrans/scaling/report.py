@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ from markupsafe import Markup
 
 from jtrans.analysis.report.pages import render
 from jtrans.config import Config
-from jtrans.files import write_json, write_text
+from jtrans.errors import JtransError, usage_error
+from jtrans.files import file_digest, read_json, text_digest, write_json, write_text
 from jtrans.scaling.drawing import draw
 from jtrans.scaling.experiment import BASE, SCALED, ScalingResult
 from jtrans.scaling.sizes import ffn_width, layer_counts, width_ratio
 
 PAGE, NUMBERS, RECIPE, PICTURE = "scale.html", "scale.json", "scaled.toml", "scale"
+DIGEST = "recipe_sha256"  # in NUMBERS: of the recipe, by which a later command knows it again
 # parts of an SVG file that a page must not contain again
 _SURPLUS = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>", re.DOTALL)
 
@@ -32,11 +35,35 @@ def recipe_text(name: str, base: Config, scaled: Config, ratio: float) -> str:
     return f"# {name} scaled to {note}.\n\n{scaled.to_toml()}"
 
 
+def check_recipe(folder: Path) -> None:
+    """Refuse to replace a recipe that training has not written, or that was edited since.
+
+    Earlier versions kept no digest: their recipes are taken for unchanged.
+
+    Raises:
+        JtransError: naming the recipe.
+    """
+    path, numbers = folder / RECIPE, None
+    if not path.is_file():
+        return
+    with contextlib.suppress(JtransError):
+        numbers = read_json(folder / NUMBERS)
+    own = file_digest(path)
+    if not isinstance(numbers, dict) or numbers.get(DIGEST, own) != own:
+        raise another_recipe(path, "rename it, or delete it")
+
+
+def another_recipe(path: Path, hint: str, where: str | None = None) -> JtransError:
+    """Return the error of a recipe that is not the one to be replaced."""
+    return usage_error(f"{path} is another recipe, which would be overwritten", hint, where=where)
+
+
 def write_report(result: ScalingResult) -> Path:
     """Write page, picture and numbers into the folder of the plan; return the page's path."""
-    out = result.plan.out
+    out, plan = result.plan.out, result.plan
     picture = draw(result, out / PICTURE)[0]
-    write_json(out / NUMBERS, result.to_json())
+    recipe = recipe_text(plan.recipe, plan.config, result.scaled_config, result.scaling.realised)
+    write_json(out / NUMBERS, result.to_json() | {DIGEST: text_digest(recipe)})
     write_text(out / PAGE, page(result, picture.read_text(encoding="utf-8")))
     return out / PAGE
 

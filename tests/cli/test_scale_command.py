@@ -16,6 +16,7 @@ from plugins.random_runs import RunOn
 from jtrans.cli.scale.trained import make_plan
 from jtrans.config import Config, load_config
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.files import file_digest
 from jtrans.models.zoo import system_configs
 from jtrans.scaling.sizes import resized
 
@@ -165,7 +166,9 @@ def test_three_models_are_trained_and_the_scaled_recipe_trains(
     page = (out / "scale.html").read_text(encoding="utf-8")
     assert "<svg" in page
     assert "http" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", page.partition("<main>")[2])
-    assert json.loads((out / "scale.json").read_text(encoding="utf-8")) == value
+    numbers = json.loads((out / "scale.json").read_text(encoding="utf-8"))
+    assert numbers.pop("recipe_sha256") == file_digest(out / "scaled.toml")
+    assert numbers == value
     assert (out / "scale.png").read_bytes()[1:4] == b"PNG"
 
     command = shlex.split(result.err.rpartition("Next: ")[2])
@@ -308,6 +311,55 @@ def test_a_model_that_is_trained_already_is_not_trained_again(
     assert models[-1] == next(each for each in models if each["name"] == own) | {"name": "scaled"}
     following = result.err.partition("Next: ")[2].split()
     assert following == (["jtrans", "score", "scale/base-1", f"scale/{same}"] if same else [])
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_a_scaled_recipe_that_was_edited_is_not_overwritten(
+    jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float]
+) -> None:
+    line = ["scale", "demo/transformer", "--data", "data", "--out", "scale", *TINY]
+    assert jtrans(*line).code == 0
+    recipe = tmp_path / "scale" / "scaled.toml"
+    first = recipe.read_bytes()
+    assert jtrans(*line, "--ratio", 3).code == 0
+    assert recipe.read_bytes() != first  # its own
+
+    recipe.write_bytes(recipe.read_bytes() + b"# mine\n")
+    edited = recipe.read_bytes()
+    shutil.rmtree(tmp_path / "scale" / "base-1")
+    refused = jtrans(*line)
+    assert refused.code == 2
+    assert f"{Path('scale', 'scaled.toml')} is another recipe, which would be" in refused.err
+    assert "hint: rename it, or delete it\n" in refused.err
+    assert recipe.read_bytes() == edited
+    assert not (tmp_path / "scale" / "base-1").exists()  # told before anything is trained
+    recipe.rename(recipe.with_name("mine.toml"))
+    assert jtrans(*line).code == 0
+    assert recipe.read_bytes() == first
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_a_scaled_recipe_of_an_earlier_version_is_replaced(
+    jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float]
+) -> None:
+    (tmp_path / "scale").mkdir()
+    (tmp_path / "scale" / "scale.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "scale" / "scaled.toml").write_text("# of other losses\n", encoding="utf-8")
+    line = ["scale", "demo/transformer", "--data", "data", "--out", "scale", *TINY]
+    assert jtrans(*line).code == 0
+    recipe = (tmp_path / "scale" / "scaled.toml").read_text(encoding="utf-8")
+    assert recipe.startswith("# demo/transformer scaled to")
+
+
+@pytest.mark.usefixtures("corpus")
+def test_training_does_not_overwrite_the_recipe_of_given_losses(
+    jtrans: Jtrans, tmp_path: Path
+) -> None:
+    assert jtrans("scale", "demo/transformer", *GIVEN, "--out", "scale").code == 0
+    line = ["scale", "demo/transformer", "--data", "data", "--out", "scale", *TINY]
+    refused = jtrans(*line)
+    assert refused.code == 2 and "is another recipe" in refused.err
+    assert [path.name for path in (tmp_path / "scale").iterdir()] == ["scaled.toml"]
 
 
 def test_losses_without_a_direction_end_with_an_error_and_keep_the_runs(

@@ -99,15 +99,20 @@ def scale_sizes(
 
 def _write_recipe(out: Path, name: str, base: Config, larger: Config, ratio: float) -> Path:
     """Write the scaled recipe, but not in the place of another, or of that of trained models."""
-    from jtrans.scaling.report import NUMBERS, RECIPE, recipe_text, write_recipe
+    from jtrans.scaling.report import (
+        NUMBERS,
+        RECIPE,
+        another_recipe,
+        recipe_text,
+        write_recipe,
+    )
 
     if (out / NUMBERS).exists():
         trained = f"{out} has the result of models that were trained there"
         raise usage_error(trained, "give another folder", where="--out")
     own = recipe_text(name, base, larger, ratio).encode("utf-8")
     if (out / RECIPE).is_file() and (out / RECIPE).read_bytes() != own:
-        other = f"{out / RECIPE} is another recipe, which would be overwritten"
-        raise usage_error(other, "give another folder, or delete it", where="--out")
+        raise another_recipe(out / RECIPE, "give another folder, or delete it", "--out")
     path = write_recipe(out, name, base, larger, ratio)
     console.say("Written", f"{path}")
     return path

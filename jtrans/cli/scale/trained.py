@@ -103,8 +103,9 @@ def scale_recipe(
         predict,
         scaled_config,
     )
-    from jtrans.scaling.report import write_recipe, write_report
+    from jtrans.scaling.report import check_recipe, write_recipe, write_report
 
+    check_recipe(plan.out)
     plan.out.mkdir(parents=True, exist_ok=True)
     write_text(plan.out / TRIALS, "base-N, deeper-N and wider-N are runs of jtrans scale\n")
     runs = [_train(plan, name, plan.configs[name], device) for name in MEASURED]
@@ -115,8 +116,9 @@ def scale_recipe(
     console.say("Estimating", "memory and time of the base and of the scaled model")
     estimates = predict({BASE: plan.configs[BASE], SCALED: larger}, plan.data, device)
     result = ScalingResult(plan, tuple(runs), depth, width, scaling, estimates)
-    recipe = write_recipe(plan.out, plan.recipe, plan.config, larger, scaling.realised)
+    check_recipe(plan.out)  # again: training took its time
     page = write_report(result)
+    recipe = write_recipe(plan.out, plan.recipe, plan.config, larger, scaling.realised)
     same = plan.measured_name(larger)  # of a model that has these sizes already
     if same is not None:
         runs += [replace(model, name=SCALED) for model in runs if model.name == same]
