@@ -105,6 +105,22 @@ class ScalingPlan:
             if Run.exists(folder):
                 check_same_run(Run.open(folder), own, corpus, free=LONGER)
 
+    def is_trained(self, name: str, config: Config) -> bool:
+        """Return whether every run of a model has ended, with these very settings and data."""
+        from jtrans.training.setup.continuing import check_same_run
+
+        corpus = PreparedCorpus.open(self.data)
+        for seed in self.seeds:
+            folder = self.run_folder(name, config, seed)
+            end = Run(folder).last_start_or_end() if Run.exists(folder) else None
+            if end is None or end.get("reason") in (None, "stopped", "failed"):
+                return False
+            try:
+                check_same_run(Run.open(folder), with_seed(config, seed), corpus, free=())
+            except JtransError:
+                return False
+        return True
+
     def measured_name(self, config: Config) -> str | None:
         """Return which of the three models has these model settings, None if none has."""
         same = (name for name, own in self.configs.items() if own.model == config.model)

@@ -362,6 +362,29 @@ def test_training_does_not_overwrite_the_recipe_of_given_losses(
     assert [path.name for path in (tmp_path / "scale").iterdir()] == ["scaled.toml"]
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_a_scaled_model_that_is_trained_stays_in_the_result(
+    jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float]
+) -> None:
+    line = ["scale", "demo/transformer", "--data", "data", "--out", "scale", *TINY]
+    trained = jtrans(*line, "--run")
+    [scaled] = (tmp_path / "scale").glob("scaled-*-1")
+    again = jtrans(*line)
+    assert (trained.code, again.code) == (0, 0), again.err
+    numbers = json.loads((tmp_path / "scale" / "scale.json").read_text(encoding="utf-8"))
+    assert [model["name"] for model in numbers["models"]][3:] == ["scaled"]
+    following = f"Next: jtrans score {Path('scale', 'base-1')} {Path('scale', scaled.name)}\n"
+    assert trained.err.endswith(following) and again.err.endswith(following)
+
+    log = scaled / "log.jsonl"
+    ended = log.read_text(encoding="utf-8")
+    stopped = ended.replace('"reason": "max_updates"', '"reason": "stopped"')
+    assert stopped != ended
+    log.write_text(stopped, encoding="utf-8")
+    assert "Next: jtrans train " in jtrans(*line).err
+    assert log.read_text(encoding="utf-8") == stopped
+
+
 def test_losses_without_a_direction_end_with_an_error_and_keep_the_runs(
     jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float]
 ) -> None:

@@ -122,7 +122,7 @@ def scale_recipe(
     same = plan.measured_name(larger)  # of a model that has these sizes already
     if same is not None:
         runs += [replace(model, name=SCALED) for model in runs if model.name == same]
-    elif with_scaled:
+    elif with_scaled or plan.is_trained(SCALED, larger):
         runs.append(_train(plan, SCALED, larger, device))
     if len(runs) > len(MEASURED):
         result = ScalingResult(plan, tuple(runs), depth, width, scaling, estimates)
