@@ -385,6 +385,20 @@ def test_a_scaled_model_that_is_trained_stays_in_the_result(
     assert log.read_text(encoding="utf-8") == stopped
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_the_runs_of_all_seeds_are_compared(
+    jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float]
+) -> None:
+    line = ["scale", "demo/transformer", "--data", "data", "--out", "scale", *TINY]
+    line += ["--seeds", "1,2"]
+    following = jtrans(*line).err.rpartition("Next: ")[2]
+    assert shlex.split(following) == ["jtrans", *line, "--run"]
+    names = jtrans(*shlex.split(following)[1:]).err.rpartition("Next: jtrans score ")[2].split()
+    [sizes] = {path.name[:-1] for path in (tmp_path / "scale").glob("scaled-*")}
+    expected = ["base-1", "base-2", f"{sizes}1", f"{sizes}2"]
+    assert names == [str(Path("scale", name)) for name in expected]
+
+
 def test_losses_without_a_direction_end_with_an_error_and_keep_the_runs(
     jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float]
 ) -> None:

@@ -155,15 +155,18 @@ def _suggest(
     """Suggest comparing the scaled model, which has this name, with the base; or training it."""
     from jtrans.scaling.experiment import BASE
 
-    base, place = (
-        shlex.quote(str(plan.run_folder(model, config, plan.seeds[0])))
+    folders = {
+        model: [str(plan.run_folder(model, config, seed)) for seed in plan.seeds]
         for model, config in ((BASE, plan.config), (name, larger))
-    )
+    }
     if is_trained:
-        console.next_step(f"jtrans score {base} {place}")
-        return
-    data = shlex.quote(str(plan.data))
-    console.next_step(f"jtrans train {shlex.quote(str(recipe))} --data {data} --run {place}")
+        command = ["jtrans", "score", *folders[BASE], *folders[name]]
+    elif len(plan.seeds) > 1:  # the recipe has one seed only
+        command = ["jtrans", *console.settings.arguments, "--run"]
+    else:
+        command = ["jtrans", "train", str(recipe), "--data", str(plan.data)]
+        command += ["--run", *folders[name]]
+    console.next_step(shlex.join(command))
 
 
 def _train(plan: ScalingPlan, name: str, config: Config, device: str | None) -> ModelRuns:
