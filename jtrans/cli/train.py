@@ -26,7 +26,7 @@ from jtrans.cli.options import (
     refuse_last,
 )
 from jtrans.cli.tables import print_table
-from jtrans.errors import how_many, usage_error
+from jtrans.errors import ConfigError, how_many, usage_error
 
 if TYPE_CHECKING:
     from jtrans.config import Config, TrainingConfig
@@ -91,8 +91,6 @@ def train(
     """
     from jtrans.api import default_run, find_data
     from jtrans.cli.train_table import train_with_table
-    from jtrans.config import load_config
-    from jtrans.models.zoo import system_configs
     from jtrans.runs import find_run
     from jtrans.training.distributed.place import place_of_process
 
@@ -103,7 +101,7 @@ def train(
         "training.deterministic": deterministic or None,
     }
     options = {key: value for key, value in named.items() if value is not None}
-    config = load_config(recipe, system_configs(), overrides=set_ or (), options=options)
+    config = _load_config(recipe, set_ or (), options)
     check_run_folder(run)
     run = run or default_run(recipe)
     if keep_optimiser and from_ is None:
@@ -160,6 +158,20 @@ def train(
         console.print_json(shown[0] if seeds is None else {"runs": shown})
     if exit_code is not None:
         raise typer.Exit(exit_code)
+
+
+def _load_config(recipe: str, settings: Sequence[str], options: Mapping[str, Any]) -> Config:
+    """Load the configuration; in the place of one, a run gets the command that continues it."""
+    from jtrans.config import load_config
+    from jtrans.models.zoo import system_configs
+
+    try:
+        return load_config(recipe, system_configs(), overrides=settings, options=options)
+    except ConfigError as error:
+        path = Path(recipe) / "config.toml"
+        if error.kind == "config.unknown-recipe" and path.is_file():
+            error.hint = shlex.join(["jtrans", "train", str(path), "--run", str(path.parent)])
+        raise
 
 
 def _note_unused(overrides: Sequence[str], config: Config) -> None:

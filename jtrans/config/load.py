@@ -64,7 +64,7 @@ def find_config(name: str) -> Path:
     if (path / "config.toml").is_file():
         raise ConfigError(
             f"{name} is a run, not a recipe",
-            hint=f"its settings are in a file: jtrans train {path}/config.toml --run {path}",
+            hint=f"its settings are in {path / 'config.toml'}",
             kind="config.unknown-recipe",
         )
     if path.is_file():

@@ -120,6 +120,17 @@ def test_the_configuration_file_of_a_run_means_its_data(
     assert Path(Run(Path(options[1])).info["data"]).samefile("data")
 
 
+def test_a_run_in_place_of_a_recipe_gets_the_command_that_continues_it(
+    jtrans: Jtrans, tmp_path: Path
+) -> None:
+    (tmp_path / "my run").mkdir()
+    (tmp_path / "my run" / "config.toml").write_text(MODEL, encoding="utf-8")
+    refused = jtrans("train", "my run")
+    assert refused.code == 2 and "my run is a run, not a recipe" in refused.err
+    path = Path("my run", "config.toml")
+    assert f"hint: jtrans train '{path}' --run 'my run'\n" in refused.err
+
+
 def test_a_run_whose_data_are_gone_says_where_they_were(workplace: Path, jtrans: Jtrans) -> None:
     (workplace / "data").rename(workplace / "mine")
     jtrans("train", "tiny.toml", "--data", "mine", "--run", "run")
