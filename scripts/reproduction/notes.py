@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -44,10 +45,13 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
         "multi-bleu: the papers' tokenised BLEU; vs. the baseline: difference in sacreBLEU's "
         "BLEU, * and ↓ where it is significant (p < 0.05, bootstrap over sentences and seeds)."
     )
-    signatures = dict.fromkeys(result.splits[split].signature for result in results)
-    if len(signatures) > 1:
+    of_splits = [
+        dict.fromkeys(result.splits[each].signature for result in results)
+        for each in experiment.splits
+    ]
+    if any(len(signatures) > 1 for signatures in of_splits):
         lines.append("The rows were not all scored in the same way: their BLEU is not comparable.")
-    return [*lines, *machines(summaries), *signatures]
+    return [*lines, *machines(summaries), *dict.fromkeys(itertools.chain(*of_splits))]
 
 
 def machines(summaries: Sequence[RowSummary]) -> list[str]:

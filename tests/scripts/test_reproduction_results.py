@@ -558,3 +558,18 @@ def test_scores_of_several_kinds_in_one_table_are_told(
     said = capsys.readouterr().out
     assert "not all scored in the same way" in said
     assert "BLEU|tok:other" in said and "tok:13a" in said
+
+
+@pytest.mark.parametrize(("of_seeds", "is_told"), [({1, 2, 3}, False), ({2}, True)])
+def test_scores_are_compared_within_each_split(of_seeds: set[int], is_told: bool) -> None:
+    """Splits may differ in their number of references, and rows not in the last split only."""
+
+    def with_another_split(value: dict[str, Any]) -> None:
+        kind = "BLEU|nrefs:4" if value["seed"] in of_seeds else "BLEU|tok:other"
+        value["splits"]["other"] = value["splits"]["test"] | {"signature": kind}
+
+    experiment = replace(find_experiment("demo", "grammar-de-en"), splits=["other", "test"])
+    lines = notes(experiment, [demo_summary(with_another_split)])
+    assert any("not all scored in the same way" in line for line in lines) == is_told
+    assert "BLEU|nrefs:4" in lines and ("BLEU|tok:other" in lines) == is_told
+    assert any("tok:13a" in line for line in lines)
