@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -397,6 +398,27 @@ def test_the_runs_of_all_seeds_are_compared(
     [sizes] = {path.name[:-1] for path in (tmp_path / "scale").glob("scaled-*")}
     expected = ["base-1", "base-2", f"{sizes}1", f"{sizes}2"]
     assert names == [str(Path("scale", name)) for name in expected]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_during_the_estimate_names_the_command_that_continues(
+    jtrans: Jtrans,
+    corpus: PreparedCorpus,
+    lossy: dict[str, float],
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+) -> None:
+    def interrupted(*_: object) -> None:
+        signal.raise_signal(number)
+
+    monkeypatch.setattr("jtrans.scaling.experiment.predict", interrupted)
+    line = ["scale", "demo/transformer", "--data", "data", "--out", "scale", *TINY]
+    stopped = jtrans(*line)
+    assert stopped.code == 128 + number
+    assert stopped.err.splitlines()[-2:] == [
+        "stopped; everything is saved in scale",
+        f"Next: {shlex.join(['jtrans', *line])}",
+    ]
 
 
 def test_losses_without_a_direction_end_with_an_error_and_keep_the_runs(

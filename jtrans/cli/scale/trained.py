@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import sys
+import signal
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
 from jtrans.cli import console
 from jtrans.cli.options import read_seeds, refuse_last
 from jtrans.cli.scale.show import print_scaling
+from jtrans.cli.stop_signals import StopSignals, Terminated
 from jtrans.cli.tables import print_table
 from jtrans.errors import ConfigError
 from jtrans.files import write_text
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from jtrans.config import Config
     from jtrans.scaling.experiment import GradientSpread, ModelRuns, ScalingPlan, ScalingResult
     from jtrans.scaling.solve import Scaling
+    from jtrans.training.estimate import Estimate
 
 
 def make_plan(
@@ -100,7 +102,6 @@ def scale_recipe(
         SCALED,
         ScalingResult,
         find_gradients,
-        predict,
         scaled_config,
     )
     from jtrans.scaling.report import check_recipe, write_recipe, write_report
@@ -113,8 +114,7 @@ def scale_recipe(
     console.say("Gradients", f"{depth} of depth, {width} of width, nats")
     scaling = _solve(plan, depth, width)
     larger = scaled_config(plan, scaling)
-    console.say("Estimating", "memory and time of the base and of the scaled model")
-    estimates = predict({BASE: plan.configs[BASE], SCALED: larger}, plan.data, device)
+    estimates = _predict(plan, larger, device)
     result = ScalingResult(plan, tuple(runs), depth, width, scaling, estimates)
     check_recipe(plan.out)  # again: training took its time
     page = write_report(result)
@@ -149,6 +149,17 @@ def _solve(plan: ScalingPlan, depth: GradientSpread, width: GradientSpread) -> S
         raise
 
 
+def _predict(plan: ScalingPlan, larger: Config, device: str | None) -> dict[str, Estimate]:
+    """Estimate what base and scaled model cost; leave with the exit code of a signal."""
+    from jtrans.scaling.experiment import BASE, SCALED, predict
+
+    console.say("Estimating", "memory and time of the base and of the scaled model")
+    try:
+        return predict({BASE: plan.configs[BASE], SCALED: larger}, plan.data, device)
+    except (KeyboardInterrupt, Terminated) as left:
+        _stop(plan, getattr(left, "code", 128 + signal.SIGINT))
+
+
 def _suggest(
     plan: ScalingPlan, recipe: Path, larger: Config, name: str, *, is_trained: bool
 ) -> None:
@@ -171,7 +182,6 @@ def _suggest(
 
 def _train(plan: ScalingPlan, name: str, config: Config, device: str | None) -> ModelRuns:
     """Train a model with the table; leave with the exit code of a signal that stopped it."""
-    from jtrans.cli.stop_signals import StopSignals
     from jtrans.cli.train_table import TrainTable
     from jtrans.scaling.experiment import train_model
 
@@ -185,12 +195,17 @@ def _train(plan: ScalingPlan, name: str, config: Config, device: str | None) -> 
             should_stop=signals.are_set,
         )
     if runs is None or signals.are_set():
-        console.talk(f"stopped; everything is saved in {plan.out}")
-        console.next_step(shlex.join(["jtrans", *sys.argv[1:]]))
-        raise typer.Exit(signals.exit_code or 0)
+        _stop(plan, signals.exit_code or 0)
     losses = ", ".join(f"{loss:.4f}" for loss in runs.losses.values())
     console.say(name, f"validation loss {losses}")
     return runs
+
+
+def _stop(plan: ScalingPlan, exit_code: int) -> NoReturn:
+    """Leave after a signal, with the command that continues."""
+    console.talk(f"stopped; everything is saved in {plan.out}")
+    console.next_step(shlex.join(["jtrans", *console.settings.arguments]))
+    raise typer.Exit(exit_code)
 
 
 def _show_result(result: ScalingResult, *, as_json: bool) -> None:
