@@ -116,7 +116,7 @@ class ScalingPlan:
             if end is None or end.get("reason") in (None, "stopped", "failed"):
                 return False
             try:
-                check_same_run(Run.open(folder), with_seed(config, seed), corpus, free=())
+                check_same_run(Run.open(folder), config.with_training(seed=seed), corpus, free=())
             except JtransError:
                 return False
         return True
