@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from jtrans.decoding.prepared import choose
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.errors import ConfigError, CorpusError, DecodingError
 from jtrans.training.events import Advance, TrainingEvents
+
+pytestmark = pytest.mark.filterwarnings("ignore:training ends after")  # that of tests is short
 
 SIZES = {"width": 16, "ffn_width": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
 
@@ -186,6 +189,19 @@ def test_events_that_are_no_listener_are_refused_before_a_run_begins(
     with pytest.raises(ConfigError, match="events is of the type builtin_function_or_method"):
         jtrans.train("demo/transformer", data=corpus.folder, run="new", events=events)
     assert not Path("new").exists()
+
+
+def test_warnings_of_training_are_those_of_python(corpus: PreparedCorpus) -> None:
+    recipe = {"model": {"system": "transformer", **SIZES}}
+    settings = {"training.max_updates": 2, "training.validate_sentences": 0}
+    settings["training.schedule.warmup"] = 4000
+    with pytest.warns(UserWarning, match="the learning rate rises for 4,000") as warned:
+        jtrans.train(recipe, data=corpus.folder, run="run", set=settings)
+    assert warned[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        own = TrainingEvents()
+        jtrans.train(recipe, data=corpus.folder, run="own", set=settings, events=own)
 
 
 def test_a_corpus_that_is_gone_is_not_called_damaged(

@@ -58,7 +58,7 @@ def train(
         keep_optimiser: also take the optimiser's moments from `initial`.
         tensorboard: also write curves for TensorBoard, to the run's folder ``tensorboard``.
         shard_model: with several processes, each holds only a shard of the weights.
-        events: receives training events.
+        events: receives training events; by default, the warnings at the start become Python's.
         should_stop: called after each update and during validation; True saves and stops.
 
     Returns:
@@ -70,7 +70,7 @@ def train(
         KeyboardInterrupt: Ctrl-C, once the run is saved.
     """
     from jtrans.runs import find_run
-    from jtrans.training.events import TrainingEvents
+    from jtrans.training.events import StartWarnings, TrainingEvents
     from jtrans.training.session import train as train_run
 
     paths = {"data": data, "run": run, "initial": initial}
@@ -101,7 +101,7 @@ def train(
             keep_optimiser=keep_optimiser,
             tensorboard=tensorboard,
             shard_model=shard_model,
-            events=events,
+            events=StartWarnings() if events is None else events,
             should_stop=is_over,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -182,3 +183,12 @@ class TrainingEvents:
 
     def end(self, result: Result) -> None:
         """Training ended."""
+
+
+class StartWarnings(TrainingEvents):
+    """Passes the warnings at the start of a training on to Python's, and ignores the rest."""
+
+    def start(self, start: Start) -> None:
+        """Warn of what the settings will lead to."""
+        for text in start.warnings:
+            warnings.warn(text, stacklevel=6)  # of the line that calls `jtrans.train`
