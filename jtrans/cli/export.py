@@ -22,7 +22,7 @@ from jtrans.cli.options import (
     split_option,
 )
 from jtrans.cli.tables import print_table
-from jtrans.errors import EXIT_CHECK_FAILED, usage_error
+from jtrans.errors import EXIT_CHECK_FAILED, how_many, usage_error
 
 if TYPE_CHECKING:
     from jtrans.exchange.check import ExportCheck
@@ -159,5 +159,11 @@ def _print(check: ExportCheck) -> None:
     from jtrans.decoding.comparison import COLUMNS
 
     print_table(COLUMNS, check.comparison.rows(), right=COLUMNS[1:])
+    if check.difference is None:
+        print(
+            "log-probabilities are not compared: no translation of the first "
+            f"{how_many(check.scored, 'line')} is equal"
+        )
+        return
     difference = f"{check.difference:.1g}"
     print(f"log-probabilities in equal translations differ by at most {difference}")

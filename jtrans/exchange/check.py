@@ -23,7 +23,10 @@ class ExportCheck:
     """The result of a check of an export."""
 
     comparison: Comparison  # of the translations
-    difference: float  # the largest, between log-probabilities of a token in equal translations
+    # the largest, between log-probabilities of a token in equal translations of the first lines;
+    # None if none are equal
+    difference: float | None
+    scored: int  # how many lines these are
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers."""
@@ -55,7 +58,8 @@ def check_export(
     ours, theirs, name, scored = open_both(run, export, decoding)
     ways = ("torch float32", ours), (name, theirs)
     comparison = compare_ways(*ways, source, references, progress)
-    return ExportCheck(comparison, _largest_difference(ours, scored, source[:SCORED_LINES]))
+    first = source[:SCORED_LINES]
+    return ExportCheck(comparison, _largest_difference(ours, scored, first), len(first))
 
 
 class _Translators(NamedTuple):
@@ -82,7 +86,9 @@ def _open_onnx(run: Run, export: Export, decoding: DecodingChoices) -> _Translat
     return _Translators(ours, theirs, "onnxruntime float32", theirs)
 
 
-def _largest_difference(ours: Translator, theirs: Translator, source: Sequence[str]) -> float:
+def _largest_difference(
+    ours: Translator, theirs: Translator, source: Sequence[str]
+) -> float | None:
     """Return the largest difference of log-probabilities of tokens in equal translations."""
     pairs = zip(ours.translate_nbest(source, 1), theirs.translate_nbest(source, 1), strict=True)
     differences = [
@@ -91,4 +97,4 @@ def _largest_difference(ours: Translator, theirs: Translator, source: Sequence[s
         if our.tokens == their.tokens
         for a, b in zip(our.token_log_probs, their.token_log_probs, strict=True)
     ]
-    return max(differences, default=0.0)
+    return max(differences, default=None)

@@ -6,6 +6,7 @@ import json
 import shlex
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,10 @@ from plugins.random_runs import JOINT, MakeRun, RunOn
 
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.comparison import Comparison
+from jtrans.decoding.engines.ctranslate2_translator import CTranslate2Translator
+from jtrans.decoding.lines.translation import Translation
+from jtrans.decoding.translator import Translator
+from jtrans.exchange.graphs.greedy import GreedyTranslator
 from jtrans.text.vocabulary import EOS, PAD, SPARE
 
 SOURCE = "ein mann liest .\n\nein hund rennt schnell .\nhund\n"
@@ -85,6 +90,37 @@ def test_a_check_compares_with_the_run(
     assert result.code == 4
     assert "loses 0.30 BLEU on valid, more than 0.2" in result.err
     assert "sentences/s" in result.out
+
+
+@pytest.mark.parametrize(
+    ("program", "module", "translator"),
+    [
+        ("ctranslate2", "ctranslate2", CTranslate2Translator),
+        ("onnx", "onnxruntime", GreedyTranslator),
+    ],
+)
+def test_without_equal_translations_no_log_probabilities_are_compared(
+    jtrans: Jtrans,
+    corpus: PreparedCorpus,
+    run_on: RunOn,
+    monkeypatch: pytest.MonkeyPatch,
+    program: str,
+    module: str,
+    translator: type[Translator],
+) -> None:
+    def differ(*arguments: Any) -> list[list[Translation]]:
+        lists = translate(*arguments)
+        return [[replace(each, text="x", tokens=["x"]) for each in best] for best in lists]
+
+    pytest.importorskip(module)
+    run = run_on(corpus).folder
+    translate = translator.translate_nbest
+    monkeypatch.setattr(translator, "translate_nbest", differ)
+    result = jtrans("export", run, "--to", program, "--check")
+    assert "not compared: no translation of the first 12 lines is equal" in result.out
+    assert "at most" not in result.out
+    result = jtrans("export", run, "--to", program, "--check", "--json")
+    assert json.loads(result.out)["check"]["log_prob_difference"] is None
 
 
 def test_an_export_translates_without_its_run(jtrans: Jtrans, run: Path, exported: Path) -> None:

@@ -78,7 +78,7 @@ def test_graphs_translate_as_the_model(
     export = export_to_onnx(run, run.folder / "out")  # compares other sizes than it traced
     check = check_export(run, export, DecodingChoices(), LINES, [LINES], Silent())
     assert check.comparison.same == 1.0
-    assert check.difference < 1e-4
+    assert check.difference is not None and check.difference < 1e-4
 
 
 def test_every_system_is_traced_or_refused() -> None:
