@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from plugins.command_line import SOURCE, Jtrans, start_process
 from plugins.random_runs import MakeRun
+from plugins.small_corpus import make_nouns
 
 from jtrans.runs import Run
 
@@ -60,6 +61,16 @@ def test_a_file_is_written_whole_with_the_next_step(
     assert "Next: jtrans score --hyp" in result.err
     assert out.read_text(encoding="utf-8") == jtrans("translate", run, "-i", source).out
     assert [path.name for path in out.parent.iterdir()] == ["hyp.en"]
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_the_next_step_scores_in_the_case_of_the_run(
+    jtrans: Jtrans, make_run: MakeRun, source: Path, tmp_path: Path, lowercase: bool
+) -> None:
+    pipeline = make_nouns(tmp_path / "corpus", lowercase=lowercase).pipeline
+    result = jtrans("translate", make_run(pipeline=pipeline), "-i", source, "-o", "hyp.en")
+    options = "--hyp hyp.en --ref REFERENCE" + (" --lowercase" if lowercase else "")
+    assert f"Next: jtrans score {options}\n" in result.err
 
 
 def test_json_lines_carry_scores_tokens_and_the_source(

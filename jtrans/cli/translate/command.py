@@ -137,4 +137,6 @@ def translate(
     if shard and output_file != "-":
         console.next_step("cat OUTPUTS > FILE, with the outputs of all parts in order")
     elif output_file != "-" and (as_json or n_best == 1):
-        console.next_step(f"jtrans score --hyp {shlex.quote(output_file)} --ref REFERENCE")
+        case = " --lowercase" if opened[0].pipeline.target.lowercase else ""
+        hypothesis = shlex.quote(output_file)
+        console.next_step(f"jtrans score --hyp {hypothesis} --ref REFERENCE{case}")
