@@ -91,6 +91,62 @@ def test_scores_are_those_of_the_translations_in_a_file(
     assert f"line {len(objects)} of cut.jsonl is not the object of a translation" in refused.err
 
 
+def test_translations_are_written_to_a_folder(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    run = _run_of(corpus, make_run, "test", weights_seed=2)
+    other = _run_of(corpus, make_run, "b/test", config={"training": {"learning_rate": 0.5}})
+    result = jtrans("score", run, other, "--output", "out")
+    written = {path.name: path for path in (tmp_path / "out").iterdir()}
+    assert {f"Written      out/{name}" for name in written} <= {*result.err.splitlines()}
+    source = corpus.folder / "text" / "test.de"
+    for name, each in (("b-test.en", other), (f"{tmp_path.name}-test.en", run)):
+        translated = jtrans("translate", each, "-i", source).out
+        assert written.pop(name).read_text(encoding="utf-8") == translated != ""
+    assert not written
+    # files with the names of systems are replaced, but for those that the command reads
+    Path("out/test.en").write_text("x\n", encoding="utf-8")
+    assert jtrans("score", run, "--output", "out").code == 0
+    given = ["--metric", "chrf", "--sentence-scores", "X=out/test.en"]
+    Path("out/test.en").write_text("1\n" * 12, encoding="utf-8")
+    copied = tmp_path / "copied"
+    copied.mkdir()
+    shutil.copy(corpus.folder / "text" / "test.en", copied)
+    for folder, options, message in (
+        ("out", given, "--sentence-scores and --output name the same file: out/test.en"),
+        ("copied", [], "copied/test.en has text of the split test"),
+        (corpus.folder / "text", [], "test.en would be in a prepared corpus"),
+        ("hyp.en", [], "--output hyp.en is named like a file"),
+    ):
+        refused = jtrans("score", run, "--output", folder, *options)
+        assert (refused.code, refused.out) == (2, "") and message in refused.err
+    assert jtrans("score", run).code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "ends"),
+    [
+        (["--checkpoint", "window"], ["@10", "@20"]),
+        (["--sweep", "beam=1,2"], ["-beam=1", "-beam=2"]),
+    ],
+)
+def test_every_checkpoint_and_every_search_gets_a_file(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus, options: list[str], ends: list[str]
+) -> None:
+    run = _with_window(_run_of(corpus, make_run), 10, 20)
+    assert jtrans("score", run, *options, "--output", "out").code == 0
+    written = {path.name: path.read_text(encoding="utf-8") for path in Path("out").iterdir()}
+    assert written.keys() == {f"run{end}.en" for end in ends}
+    comet = {
+        name: [{"mt": line, "COMET": 0.5} for line in text.splitlines()]
+        for name, text in written.items()
+    }
+    Path("comet.json").write_text(json.dumps(comet), encoding="utf-8")
+    given = ["--sentence-scores", "COMET=comet.json", "--json"]
+    systems = json.loads(jtrans("score", run, *options, *given).out)["systems"]
+    assert [system["COMET"] for system in systems] == [0.5, 0.5]
+
+
 def test_translations_are_kept_and_used_again(
     jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus, loaded_runs: list[str]
 ) -> None:
@@ -770,12 +826,12 @@ REFUSED: list[tuple[list[str], str]] = [
 TEXT = ["--languages de-en", "--as-is"]
 SEARCH = ["--beam 7", "--length-penalty 0.5", "--length-penalty-form gnmt", "--max-length 9"]
 SEARCH += ["--batch-tokens 99", "--sweep beam=1,2", "--split valid", "--data data"]
-SCORES = ["--metric chrf", "--cased", "--tokenize intl", "--latex"]
+SCORES = ["--metric chrf", "--cased", "--tokenize intl", "--latex", "--output out"]
 MODEL = ["--checkpoint last", "--device cpu", "--precision fp32"]
 USES: list[tuple[str, list[str], list[str]]] = [
     ("on the scores of runs", ["run"], TEXT),
     ("with --force", ["run", "--force", "good.en", "--src", "ref.en"], TEXT + SEARCH + SCORES),
-    ("with --hyp and --ref", OF_FILES, SEARCH + MODEL),
+    ("with --hyp and --ref", OF_FILES, [*SEARCH, *MODEL, "--output out"]),
 ]
 
 

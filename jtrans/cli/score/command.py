@@ -72,6 +72,7 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
 
         score_given(opened[0], choices, options, as_json=as_json)
         return
+    from jtrans.cli.score.output import TranslationFolder
     from jtrans.cli.score.runs import report_on_runs
     from jtrans.decoding.sweep import swept_searches
 
@@ -85,6 +86,7 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
         tokenizer=options.tokenize,
         searches=swept_searches(options.sweep or [], choices),
         sentence_scores=options.given_scores(),
+        output=TranslationFolder(options.output, options.inputs()) if options.output else None,
     )
     _show(report, options, as_json)
 

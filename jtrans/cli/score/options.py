@@ -27,12 +27,12 @@ METRICS = "bleu,chrf,ter,multi-bleu"
 # which options each of the three uses of the command does not read
 _TEXT = ("languages", "as_is")
 _SEARCH = ("beam", "length_penalty", "length_penalty_form", "max_length", "batch_tokens")
-_SCORES = ("metric", "lowercase", "tokenize", "sentence_scores", "latex", "sweep")
+_SCORES = ("metric", "lowercase", "tokenize", "sentence_scores", "latex", "sweep", "output")
 _MODEL = ("checkpoint", "device", "precision")
 UNUSED = {
     "on the scores of runs": _TEXT,
     "with --force": (*_TEXT, *_SEARCH, *_SCORES, "split", "data"),
-    "with --hyp and --ref": (*_SEARCH, *_MODEL, "split", "data", "sweep"),
+    "with --hyp and --ref": (*_SEARCH, *_MODEL, "split", "data", "sweep", "output"),
 }
 
 
@@ -67,6 +67,7 @@ class ScoreOptions:
         "of numbers for each system; may repeat.",
         "NAME=FILE,...",
     )
+    output: Path | None = option("Folder for the runs' translations, a file for each.", "DIR")
     latex: bool = flag("--latex", "Print the table for a paper, in LaTeX.")
     force: str | None = option(
         "Print the run's log-probability of these translations, line by line; from JSON lines of "
@@ -132,6 +133,17 @@ class ScoreOptions:
                 shown = "--lowercase/--cased" if name == "lowercase" else f"--{name}"
                 shown = shown.replace("_", "-")
                 raise usage_error(f"{shown} has no effect {use}", "leave it out")
+
+    def inputs(self) -> list[tuple[str, str]]:
+        """Return the files that the command reads, each after its option."""
+        given = [text.partition("=")[2] for text in self.sentence_scores or []]
+        files = {
+            "--src": [self.src or ""],
+            "--hyp": self.hyp or [],
+            "--ref": self.ref or [],
+            "--sentence-scores": ",".join(given).split(","),
+        }
+        return [(option, name) for option, names in files.items() for name in names if name]
 
     def given_scores(self) -> list[SentenceScores]:
         """Return the scores of sentences in other metrics.

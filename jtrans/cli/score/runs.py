@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,11 @@ from jtrans.evaluation.leftovers import reference_warnings
 from jtrans.evaluation.scores import tokenizer_name
 from jtrans.evaluation.systems import Evaluation
 from jtrans.evaluation.target import TargetLanguage
+from jtrans.runs import WINDOW
 
 if TYPE_CHECKING:
     from jtrans.analysis.study.members import Member
+    from jtrans.cli.score.output import TranslationFolder
     from jtrans.config import Config
     from jtrans.decoding.options import DecodingChoices
     from jtrans.evaluation.sentence_scores import SentenceScores
@@ -34,6 +37,7 @@ def report_on_runs(
     tokenizer: str | None = None,
     searches: Mapping[str, DecodingChoices] | None = None,
     sentence_scores: Sequence[SentenceScores] = (),
+    output: TranslationFolder | None = None,
 ) -> ScoreReport:
     """Score the translations of a split by some runs, from their result caches where possible.
 
@@ -48,36 +52,26 @@ def report_on_runs(
         tokenizer: of BLEU, one of sacreBLEU's; None: that of the target language.
         searches: in place of that of `decoding`, by what is added to the names of the runs.
         sentence_scores: given scores in other metrics.
+        output: where to write the translations.
 
     Raises:
-        JtransError: no corpus, no such split, different texts or references, no checkpoint.
+        JtransError: no corpus, no such split, different texts or references, no checkpoint, or
+            translations that cannot be written.
     """
-    from jtrans.analysis.study.load import (
-        case_warnings,
-        open_members,
-        open_searches,
-        open_windows,
-    )
-    from jtrans.analysis.study.scores import score_runs, score_searches, score_windows
-    from jtrans.runs import WINDOW
+    from jtrans.analysis.study.load import case_warnings
 
-    is_window = decoding.checkpoint == WINDOW
-    open_all, score_all = (open_windows, score_windows) if is_window else (open_members, score_runs)
-    options: dict[str, Any] = {
-        "metrics": metrics,
-        "lowercase": lowercase,
-        "tokenizer": tokenizer,
-        "sentence_scores": sentence_scores,
-    }
-    if searches:
-        for each in searches.values():
-            each.check(runs)
-        members = open_searches(runs, split, searches, data, _Bar())
-        labels = list(searches)
-        evaluation = score_searches(members, **options, labels=labels)
-    else:
-        members = open_all(runs, split, decoding, data, _Bar())
-        evaluation = score_all(members, **options)
+    members, score_all = _opened(runs, split, decoding, data, searches or {})
+    if output:
+        output.paths(members)  # refused before anything is translated
+    evaluation = score_all(
+        members,
+        metrics=metrics,
+        lowercase=lowercase,
+        tokenizer=tokenizer,
+        sentence_scores=sentence_scores,
+    )
+    if output:
+        output.write(members)
     details = [_details(member) for member in members]
     used = members[0].words.lowercase if lowercase is None else lowercase
     warnings = reference_warnings(members[0].text.references)
@@ -88,8 +82,30 @@ def report_on_runs(
     if searches:  # what is expected is of one search
         warnings += _fitted(split)
         return ScoreReport(evaluation, target, details, other_warnings=warnings)
+    is_window = decoding.checkpoint == WINDOW
     bands, unchecked = _bands(members, evaluation, used, tokenizer, is_window=is_window)
     return ScoreReport(evaluation, target, details, bands, unchecked, warnings)
+
+
+def _opened(
+    runs: Sequence[Run],
+    split: str,
+    decoding: DecodingChoices,
+    data: Path | None,
+    searches: Mapping[str, DecodingChoices],
+) -> tuple[list[Member], Callable[..., Evaluation]]:
+    """Return what is scored: every run, with every search or checkpoint; and what scores it."""
+    from jtrans.analysis.study.load import open_members, open_searches, open_windows
+    from jtrans.analysis.study.scores import score_runs, score_searches, score_windows
+
+    if searches:
+        for each in searches.values():
+            each.check(runs)
+        score_all = functools.partial(score_searches, labels=list(searches))
+        return open_searches(runs, split, searches, data, _Bar()), score_all
+    if decoding.checkpoint == WINDOW:
+        return open_windows(runs, split, decoding, data, _Bar()), score_windows
+    return open_members(runs, split, decoding, data, _Bar()), score_runs
 
 
 def _fitted(split: str) -> list[str]:

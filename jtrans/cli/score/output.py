@@ -1,0 +1,76 @@
+"""The translations that were scored, as files: one per system."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jtrans.cli import console
+from jtrans.cli.translate.input import check_outputs
+from jtrans.errors import JtransError, usage_error
+from jtrans.evaluation.names import file_names
+from jtrans.files import disk_errors, write_bytes
+
+if TYPE_CHECKING:
+    from jtrans.analysis.study.members import Member
+
+
+@dataclass(frozen=True)
+class TranslationFolder:
+    """The folder of `--output`."""
+
+    folder: Path
+    inputs: Sequence[tuple[str, str]]  # the files that the command reads, after their options
+
+    def paths(self, members: Sequence[Member]) -> list[Path]:
+        """Return the file for each system's translations.
+
+        Raises:
+            JtransError: the folder is named like a file, or a file that is read would be replaced.
+        """
+        language = members[0].run.pipeline.target.language
+        if self.folder.suffix == f".{language}" and not self.folder.is_dir():
+            raise usage_error(
+                f"--output {self.folder} is named like a file, but names a folder for all systems",
+                f"--output {shlex.quote(str(self.folder.with_suffix('')))}",
+            )
+        names = file_names([member.name.replace(" ", "-") for member in members])
+        paths = [self.folder / f"{name}.{language}" for name in names]
+        corpora = [member.corpus.folder.resolve() for member in members]
+        for path in paths:
+            for inputs in ({}, *({option: file} for option, file in self.inputs)):
+                check_outputs(inputs, {"--output": str(path)})
+            if any(path.resolve().is_relative_to(corpus) for corpus in corpora):
+                raise _refusal(f"{path} would be in a prepared corpus")
+        return paths
+
+    def write(self, members: Sequence[Member]) -> None:
+        """Write the translations of each system, and say where.
+
+        Raises:
+            JtransError: see `paths`; or a copy of the text that is scored on would be replaced, as
+                references are often named as the translations of a run `test` would be.
+        """
+        paths = self.paths(members)
+        text = members[0].text
+        sides = [_content(lines) for lines in (text.source_lines, *text.references)]
+        for path, member in zip(paths, members, strict=True):
+            with disk_errors(path):
+                old = path.read_bytes() if path.is_file() else b""
+            if old in sides and old != _content(member.hypotheses):
+                raise _refusal(f"{path} has text of the split {text.split}, not translations")
+        for path, member in zip(paths, members, strict=True):
+            write_bytes(path, _content(member.hypotheses))
+            console.say("Written", str(path))
+
+
+def _content(lines: Sequence[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _refusal(message: str) -> JtransError:
+    hint = "choose another folder"
+    return JtransError(message, where="--output", hint=hint, kind="command.same-file")
