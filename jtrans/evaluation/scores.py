@@ -24,7 +24,7 @@ from sacrebleu.metrics.ter import TER
 
 from jtrans.errors import ConfigError, CorpusError, WorkError, how_many, name_hint
 from jtrans.evaluation.bootstrap import SAMPLES, SEED, Bootstrap, half_width
-from jtrans.evaluation.references import without_missing
+from jtrans.evaluation.references import present, without_missing
 from jtrans.files import OFFLINE, is_offline
 from jtrans.text.language import base_language
 
@@ -171,6 +171,26 @@ def corpus_score(
     check_lines(hypotheses, references)
     metric = make_metric(name, references, target_language=target_language, lowercase=lowercase)
     return float(metric.corpus_score(hypotheses, references=None).score)
+
+
+def sentence_scores(
+    name: str,
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    target_language: str,
+    lowercase: bool = False,
+    tokenizer: str | None = None,
+) -> NDArray[np.float64]:
+    """Return the score of every sentence; the arguments are those of `make_metric`."""
+    metric = make_metric(
+        name, None, target_language=target_language, lowercase=lowercase, tokenizer=tokenizer
+    )
+    scores = [  # rounding may exceed the highest score
+        min(metric.sentence_score(line, present(alternatives)).score, HIGHEST[name])
+        for line, *alternatives in zip(hypotheses, *references, strict=True)
+    ]
+    return np.array(scores, dtype=np.float64)
 
 
 def tokenizer_name(target_language: str) -> str:

@@ -52,11 +52,25 @@ class SentenceScores:
         """
         return cls(metric, [column for file in files.items() for column in _parse(*file)])
 
-    def score(self, systems: Mapping[str, Sequence[str]], bootstrap: Bootstrap) -> list[Score]:
-        """Return the score of each system.
+    def values(self, systems: Mapping[str, Sequence[str]]) -> list[NDArray[np.float64]]:
+        """Return the scores of the sentences of each system.
 
         Scores that come with the texts belong to the system with these translations, in whatever
         order; others to the systems in order.
+
+        Args:
+            systems: the translations of each, by name.
+
+        Raises:
+            CorpusError: a system without scores, or with those of other translations.
+        """
+        return [
+            self._find(number, name, lines, len(systems)).values
+            for number, (name, lines) in enumerate(systems.items())
+        ]
+
+    def score(self, systems: Mapping[str, Sequence[str]], bootstrap: Bootstrap) -> list[Score]:
+        """Return the score of each system, the mean of its `values`.
 
         Args:
             systems: the translations of each, by name.
@@ -65,10 +79,7 @@ class SentenceScores:
         Raises:
             CorpusError: a system without scores, or with those of other translations.
         """
-        values = [
-            self._find(number, name, lines, len(systems)).values
-            for number, (name, lines) in enumerate(systems.items())
-        ]
+        values = self.values(systems)
         decimals = MANY_DECIMALS if all(np.abs(each).max() < 2 for each in values) else FEW_DECIMALS
         signature = f"{self.metric}|mean of given sentence scores"
         return [

@@ -23,7 +23,10 @@ import torch
 from plugins.command_line import Jtrans, start_process
 from plugins.random_runs import MakeRun
 from plugins.small_corpus import WHITESPACE, make_nouns
+from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 
 from jtrans.cli.score.report import Band
 from jtrans.corpora.parallel import Corpus, ParallelText
@@ -816,6 +819,8 @@ REFUSED: list[tuple[list[str], str]] = [
     (["--hyp", "good.en", "--ref", "ref.en", "./ref.en"], "ref.en is given twice"),
     ([*OF_FILES, "--tokenize", "inlt"], "unknown tokenizer 'inlt'"),
     ([*OF_FILES, "--tokenize", "intl", "--metric", "ter"], "--tokenize has no effect without"),
+    ([*OF_FILES, "--sentences", "./good.en"], "--hyp and --sentences name the same file: good.en"),
+    ([*OF_FILES, "--sentences", "a", "--metric", "multi-bleu"], "multi-bleu has no scores of"),
     (["nowhere"], "no such run: nowhere"),
     (["nowhere", "--force", "good.en"], "--force and --src must be given together"),
     (["--force", "good.en", "--src", "src.de"], "--force needs a RUN"),
@@ -827,6 +832,7 @@ TEXT = ["--languages de-en", "--as-is"]
 SEARCH = ["--beam 7", "--length-penalty 0.5", "--length-penalty-form gnmt", "--max-length 9"]
 SEARCH += ["--batch-tokens 99", "--sweep beam=1,2", "--split valid", "--data data"]
 SCORES = ["--metric chrf", "--cased", "--tokenize intl", "--latex", "--output out"]
+SCORES += ["--sentences out.jsonl"]
 MODEL = ["--checkpoint last", "--device cpu", "--precision fp32"]
 USES: list[tuple[str, list[str], list[str]]] = [
     ("on the scores of runs", ["run"], TEXT),
@@ -1199,6 +1205,7 @@ def test_scores_of_other_metrics_join_the_table(jtrans: Jtrans, files: Path) -> 
         ("COMET", "--sentence-scores COMET is not NAME=FILE"),
         ("COMET=,", "is not NAME=FILE"),
         ("chrf2=a", "the name chrf2 of sentence scores is that of another metric"),
+        ("Line=a", "the name Line of sentence scores is that of another metric or field"),
         ("COMET=absent", "no such file: absent"),
         ("COMET=good.en", "good.en:1 has no scores of sentences"),
     ],
@@ -1210,3 +1217,49 @@ def test_sentence_scores_that_cannot_be_used_are_refused(
     result = jtrans(*command)
     assert result.code == 2
     assert message in result.err
+
+
+def test_every_sentence_is_scored_as_by_sacrebleu(jtrans: Jtrans) -> None:
+    lines = ["the dog reads a book .", "A cat", "x", ""]
+    references = [
+        ["the dog reads the book .", "a cat sings a song .", "fish", "a"],
+        ["", "The cat .", " ", "b"],  # blank: missing
+    ]
+    _write(hyp_en=lines, other_en=lines[::-1], ref_en=references[0], second_en=references[1])
+    _write(x=["1", "2", "3", "4"], y=["1", "2", "3", "4"])
+    command = ["score", "--hyp", "hyp.en", "other.en", "--ref", "ref.en", "second.en"]
+    command += ["--metric", "bleu,chrf,chrf++,ter,multi-bleu", "--lowercase", "--sentences", "s"]
+    result = jtrans(*command, "--sentence-scores", "X=x,y")
+    assert result.code == 0 and "Written      s\n" in result.err
+    rows = [json.loads(row) for row in Path("s").read_text(encoding="utf-8").splitlines()]
+    assert [(row.pop("line"), row.pop("system"), row.pop("X")) for row in rows] == [
+        (line, name, line) for line in (1, 2, 3, 4) for name in ("hyp.en", "other.en")
+    ]
+    metrics: dict[str, Metric] = {
+        "bleu": BLEU(lowercase=True, effective_order=True),
+        "chrf": CHRF(lowercase=True),
+        "chrf++": CHRF(lowercase=True, word_order=2),
+        "ter": TER(),
+    }
+    for row, line, *alternatives in zip(rows[::2], lines, *references, strict=True):
+        present = [text for text in alternatives if text.strip()]
+        assert row == pytest.approx(
+            {name: each.sentence_score(line, present).score for name, each in metrics.items()}
+        )
+
+
+def test_every_sentence_of_runs_is_scored(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    run = _run_of(corpus, make_run)
+    other = _run_of(corpus, make_run, "other", config={"training": {"learning_rate": 0.5}})
+    command = ["score", run, other, "--sentences", "a.jsonl", "--tokenize", "char"]
+    assert jtrans(*command, "--output", "out", "--json").code == 0
+    files = ["out/run.en", "out/other.en", "--ref", corpus.folder / "text" / "test.en"]
+    command = ["score", "--hyp", *files, "--sentences", "b.jsonl", "--tokenize", "char"]
+    assert jtrans(*command, "--json").code == 0
+    of_runs, of_files = (Path(name).read_text(encoding="utf-8") for name in ("a.jsonl", "b.jsonl"))
+    assert of_runs.count("\n") == 24
+    assert of_files.replace('.en"', '"') == of_runs
+    refused = jtrans("score", run, "--sentences", "out/run.en", "--output", "out")
+    assert refused.code == 2 and "--sentences and --output name the same file" in refused.err

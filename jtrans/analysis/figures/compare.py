@@ -22,8 +22,7 @@ from jtrans.analysis.study.study import Study, Subject
 from jtrans.errors import usage_error
 from jtrans.evaluation.bleu import MAX_ORDER, bleu_of, sacrebleu_of
 from jtrans.evaluation.bootstrap import SAMPLES
-from jtrans.evaluation.references import present
-from jtrans.evaluation.scores import HIGHEST, make_metric
+from jtrans.evaluation.scores import sentence_scores
 from jtrans.evaluation.seeds import SeedSample, compare_means
 
 SHOWN = 10  # sentences and n-grams in each direction
@@ -124,7 +123,7 @@ def _compared(
     return [first.mean, other.mean, test.difference, test.p_value]
 
 
-def sentence_scores(study: Study, subject: Subject, metric: str) -> NDArray[np.float64]:
+def shown_sentence_scores(study: Study, subject: Subject, metric: str) -> NDArray[np.float64]:
     """Return sacreBLEU's score of every sentence that `subject.hypotheses` shows.
 
     Args:
@@ -132,20 +131,18 @@ def sentence_scores(study: Study, subject: Subject, metric: str) -> NDArray[np.f
         subject: the system; if it has several seeds, the first is shown and scored.
         metric: ``chrf`` or ``bleu`` (sentence BLEU of effective order).
     """
-    scorer = make_metric(
-        metric, None, target_language=study.target_language, lowercase=study.lowercase
+    return sentence_scores(
+        metric,
+        subject.hypotheses,
+        study.text.references,
+        target_language=study.target_language,
+        lowercase=study.lowercase,
     )
-    references = list(zip(*study.text.references, strict=True))
-    scores = [  # rounding may exceed the highest score
-        min(scorer.sentence_score(line, present(alternatives)).score, HIGHEST[metric])
-        for line, alternatives in zip(subject.hypotheses, references, strict=True)
-    ]
-    return np.array(scores, dtype=np.float64)
 
 
 def _sentences(study: Study, first: Subject, other: Subject, shown: int, ending: str) -> Table:
-    chrf = [sentence_scores(study, subject, "chrf") for subject in (first, other)]
-    bleu = [sentence_scores(study, subject, "bleu") for subject in (first, other)]
+    chrf = [shown_sentence_scores(study, subject, "chrf") for subject in (first, other)]
+    bleu = [shown_sentence_scores(study, subject, "bleu") for subject in (first, other)]
     difference = chrf[1] - chrf[0]
     order = np.argsort(difference, kind="stable")
     chosen = [int(i) for i in order[::-1][:shown] if difference[i] > 0]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from jtrans.analysis.figures.compare import sentence_scores
+from jtrans.analysis.figures.compare import shown_sentence_scores
 from jtrans.analysis.output.labels import shorten
 from jtrans.analysis.study.study import Study
 from jtrans.text.segment import has_spaces
@@ -63,7 +63,7 @@ def choose_examples(study: Study) -> tuple[list[ExampleSentence], list[ExampleSe
     first is furthest ahead. With a single system, there are only random sentences. If all are long,
     they are out of the shortest.
     """
-    scores = [sentence_scores(study, subject, "chrf").tolist() for subject in study.subjects]
+    scores = [shown_sentence_scores(study, subject, "chrf").tolist() for subject in study.subjects]
     lengths = list(map(len, study.text.length_side.words))
     possible = [line for line, length in enumerate(lengths) if 0 < length <= MOST_WORDS]
     if are_all_long(study):

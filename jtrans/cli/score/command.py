@@ -58,6 +58,10 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
     options.refuse_unused(decoding)
     if as_json and options.latex:
         raise usage_error("--json and --latex exclude each other", "leave one of them out")
+    if options.sentences:
+        from jtrans.cli.score.output import check_sentences
+
+        check_sentences(options)
     if options.hyp:
         from jtrans.cli.score.files import score_files
 
@@ -86,12 +90,16 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
         tokenizer=options.tokenize,
         searches=swept_searches(options.sweep or [], choices),
         sentence_scores=options.given_scores(),
-        output=TranslationFolder(options.output, options.inputs()) if options.output else None,
+        output=TranslationFolder.of(options),
     )
     _show(report, options, as_json)
 
 
 def _show(report: ScoreReport, options: ScoreOptions, as_json: bool) -> None:
+    if options.sentences:
+        from jtrans.cli.score.output import write_sentences
+
+        write_sentences(report, options.sentences)
     for warning in report.warnings:
         console.warn(warning)
     if as_json:

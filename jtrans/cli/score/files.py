@@ -16,8 +16,10 @@ from jtrans.evaluation.leftovers import (
     unsegmented_warning,
 )
 from jtrans.evaluation.names import check_references, distinct_names
+from jtrans.evaluation.sentences import ScoredText
 from jtrans.evaluation.systems import MULTI_BLEU, SystemOutput, evaluate
 from jtrans.evaluation.target import find_target
+from jtrans.files import as_text
 from jtrans.text.language import split_languages
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def score_files(options: ScoreOptions) -> ScoreReport:
     if MULTI_BLEU in metrics:
         by_name = dict(zip([*ref, *hyp], [*references, *hypotheses], strict=True))
         doubts.append(unsegmented_warning(target.language, by_name))
-    names = distinct_names([Path(name).name for name in hyp], [Path(name) for name in hyp])
+    names = distinct_names([as_text(Path(name).name) for name in hyp], [Path(name) for name in hyp])
     has_words = MULTI_BLEU in metrics
     words = [_split(lines) for lines in references] if has_words else []
     outputs = [
@@ -66,7 +68,9 @@ def score_files(options: ScoreOptions) -> ScoreReport:
         sentence_scores=given,
     )
     console.talk(f"The {target.describe()}")
-    return ScoreReport(evaluation, target, other_warnings=[*filter(None, doubts)])
+    systems = dict(zip(names, hypotheses, strict=True))
+    text = ScoredText(systems, references, target.language, lowercase, options.tokenize, given)
+    return ScoreReport(evaluation, target, text, other_warnings=[*filter(None, doubts)])
 
 
 def _split(lines: Sequence[str]) -> list[list[str]]:

@@ -27,11 +27,12 @@ METRICS = "bleu,chrf,ter,multi-bleu"
 # which options each of the three uses of the command does not read
 _TEXT = ("languages", "as_is")
 _SEARCH = ("beam", "length_penalty", "length_penalty_form", "max_length", "batch_tokens")
-_SCORES = ("metric", "lowercase", "tokenize", "sentence_scores", "latex", "sweep", "output")
+_SCORES = ("metric", "lowercase", "tokenize", "sentence_scores", "latex", "sweep")
+_WRITTEN = ("output", "sentences")
 _MODEL = ("checkpoint", "device", "precision")
 UNUSED = {
     "on the scores of runs": _TEXT,
-    "with --force": (*_TEXT, *_SEARCH, *_SCORES, "split", "data"),
+    "with --force": (*_TEXT, *_SEARCH, *_SCORES, *_WRITTEN, "split", "data"),
     "with --hyp and --ref": (*_SEARCH, *_MODEL, "split", "data", "sweep", "output"),
 }
 
@@ -68,6 +69,9 @@ class ScoreOptions:
         "NAME=FILE,...",
     )
     output: Path | None = option("Folder for the runs' translations, a file for each.", "DIR")
+    sentences: str | None = option(
+        "Also write the scores of every sentence, as JSON lines, without multi-bleu.", "FILE"
+    )
     latex: bool = flag("--latex", "Print the table for a paper, in LaTeX.")
     force: str | None = option(
         "Print the run's log-probability of these translations, line by line; from JSON lines of "
@@ -156,7 +160,7 @@ class ScoreOptions:
         from jtrans.evaluation.systems import TITLES
 
         given = []
-        taken = {name.lower() for name in (*TITLES, *TITLES.values())}
+        taken = {name.lower() for name in (*TITLES, *TITLES.values(), "system", "line")}
         for text in self.sentence_scores or []:
             name, _, files = text.partition("=")
             if not name.strip() or not files.strip(","):
@@ -165,7 +169,7 @@ class ScoreOptions:
                 )
             if name.lower() in taken:
                 raise usage_error(
-                    f"the name {name} of sentence scores is that of another metric",
+                    f"the name {name} of sentence scores is that of another metric or field",
                     f"choose another name: {name}-given={files}",
                 )
             taken.add(name.lower())
@@ -177,14 +181,19 @@ class ScoreOptions:
         """Return the names of the metrics.
 
         Raises:
-            JtransError: an unknown metric, or a tokenizer that cannot be used.
+            JtransError: an unknown metric, none that `--sentences` could write, or a tokenizer that
+                cannot be used.
         """
-        from jtrans.evaluation.systems import TITLES, check_metrics
+        from jtrans.evaluation.systems import MULTI_BLEU, TITLES, check_metrics
 
         given = (default if self.metric is None else self.metric).replace("_", "-").split(",")
         names = [name.strip().lower() for name in given]
         by_title = {title.lower(): name for name, title in TITLES.items()}
         metrics = check_metrics([by_title.get(name, name) for name in names])
+        if self.sentences and metrics == [MULTI_BLEU] and not self.sentence_scores:
+            raise usage_error(
+                "multi-bleu has no scores of sentences for --sentences", "--metric bleu,multi-bleu"
+            )
         if self.tokenize is not None:
             from jtrans.evaluation.scores import check_tokenizer
 

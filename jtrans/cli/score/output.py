@@ -1,7 +1,8 @@
-"""The translations that were scored, as files: one per system."""
+"""Files that are written beside the scores: the translations, and the scores of sentences."""
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +11,35 @@ from typing import TYPE_CHECKING
 
 from jtrans.cli import console
 from jtrans.cli.translate.input import check_outputs
+from jtrans.cli.translate.output import open_output
 from jtrans.errors import JtransError, usage_error
 from jtrans.evaluation.names import file_names
+from jtrans.evaluation.systems import MULTI_BLEU, TITLES
 from jtrans.files import disk_errors, write_bytes
 
 if TYPE_CHECKING:
     from jtrans.analysis.study.members import Member
+    from jtrans.cli.score.options import ScoreOptions
+    from jtrans.cli.score.report import ScoreReport
+
+
+def check_sentences(options: ScoreOptions) -> None:
+    """Check that the scores of sentences can be written, and replace no file that is read.
+
+    Raises:
+        JtransError: they cannot, or would.
+    """
+    for inputs in ({}, *({option: file} for option, file in options.inputs())):
+        check_outputs(inputs, {"--sentences": options.sentences})
+
+
+def write_sentences(report: ScoreReport, name: str) -> None:
+    """Write the scores of every line by every system as JSON lines, and say where."""
+    metrics = [each for each in report.evaluation.metrics if each in TITLES and each != MULTI_BLEU]
+    with open_output(name) as stream:
+        for scores in report.text.sentences(metrics):
+            stream.write(json.dumps(scores, ensure_ascii=False, allow_nan=False) + "\n")
+    console.say("Written", name)
 
 
 @dataclass(frozen=True)
@@ -23,7 +47,16 @@ class TranslationFolder:
     """The folder of `--output`."""
 
     folder: Path
-    inputs: Sequence[tuple[str, str]]  # the files that the command reads, after their options
+    # files that the command reads or writes otherwise, after their options
+    inputs: Sequence[tuple[str, str]]
+
+    @classmethod
+    def of(cls, options: ScoreOptions) -> TranslationFolder | None:
+        """Return the folder that the options name, if any."""
+        if options.output is None:
+            return None
+        sentences = [("--sentences", options.sentences)] if options.sentences else []
+        return cls(options.output, [*options.inputs(), *sentences])
 
     def paths(self, members: Sequence[Member]) -> list[Path]:
         """Return the file for each system's translations.

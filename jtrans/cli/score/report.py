@@ -8,6 +8,7 @@ from typing import Any
 
 from jtrans.cli.tables import print_table
 from jtrans.evaluation.scores import interval_text
+from jtrans.evaluation.sentences import ScoredText
 from jtrans.evaluation.significance import LEGEND
 from jtrans.evaluation.systems import MULTI_BLEU, TITLES, Evaluation, SeedGroup, SystemScores
 from jtrans.evaluation.target import TargetLanguage
@@ -45,6 +46,7 @@ class ScoreReport:
 
     evaluation: Evaluation  # the scores, the baseline first
     target: TargetLanguage  # the language that sacreBLEU's tokenizer is for
+    text: ScoredText  # the translations
     # of runs, in the order of the systems: parameters, tokens per second and the like
     details: Sequence[Mapping[str, Any]] = ()
     bands: Sequence[Band] = ()  # expected scores

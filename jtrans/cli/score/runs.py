@@ -13,6 +13,7 @@ from jtrans.cli.score.report import Band, ScoreReport
 from jtrans.errors import CorpusError
 from jtrans.evaluation.leftovers import reference_warnings
 from jtrans.evaluation.scores import tokenizer_name
+from jtrans.evaluation.sentences import ScoredText
 from jtrans.evaluation.systems import Evaluation
 from jtrans.evaluation.target import TargetLanguage
 from jtrans.runs import WINDOW
@@ -79,12 +80,20 @@ def report_on_runs(
     warnings += _add_tag_scores(members, details)
     language = members[0].run.pipeline.target.language
     target = TargetLanguage(language, "the runs' corpus", chosen=tokenizer)
+    text = ScoredText(
+        {member.name: member.hypotheses for member in members},
+        members[0].text.references,
+        language,
+        used,
+        tokenizer,
+        sentence_scores,
+    )
     if searches:  # what is expected is of one search
         warnings += _fitted(split)
-        return ScoreReport(evaluation, target, details, other_warnings=warnings)
+        return ScoreReport(evaluation, target, text, details, other_warnings=warnings)
     is_window = decoding.checkpoint == WINDOW
     bands, unchecked = _bands(members, evaluation, used, tokenizer, is_window=is_window)
-    return ScoreReport(evaluation, target, details, bands, unchecked, warnings)
+    return ScoreReport(evaluation, target, text, details, bands, unchecked, warnings)
 
 
 def _opened(

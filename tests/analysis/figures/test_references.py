@@ -11,7 +11,7 @@ import pytest
 from plugins.random_runs import ON_CPU
 from sacrebleu.metrics.chrf import CHRF
 
-from jtrans.analysis.figures.compare import compare_tables, ngram_matches, sentence_scores
+from jtrans.analysis.figures.compare import compare_tables, ngram_matches, shown_sentence_scores
 from jtrans.analysis.figures.frequency import frequency_figures
 from jtrans.analysis.figures.position import position_figures
 from jtrans.analysis.figures.results import Figure, Table
@@ -74,7 +74,7 @@ def test_the_table_of_ngrams_counts_what_could_match(both: tuple[Study, Study]) 
 
 def test_sentences_are_scored_with_all_references(both: tuple[Study, Study]) -> None:
     _, study = both
-    scores = sentence_scores(study, study.subjects[1], "chrf")
+    scores = shown_sentence_scores(study, study.subjects[1], "chrf")
     for line, score in enumerate(scores):
         references = [study.reference_lines[line], SECOND[line]]
         assert score == pytest.approx(CHRF().sentence_score(HYPOTHESES[line], references).score)
