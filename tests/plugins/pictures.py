@@ -20,6 +20,6 @@ def _placeholders(item: Any, stem: Path, *_: Any) -> list[Path]:
 @pytest.fixture
 def placeholder_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write placeholders instead of pictures: drawing takes most of the time of an analysis."""
-    for name in ("draw", "draw_view", "draw_weights"):
+    for name in ("draw", "draw_curves", "draw_view", "draw_weights"):
         monkeypatch.setattr(f"jtrans.analysis.output.files.{name}", _placeholders)
     monkeypatch.setattr("jtrans.scaling.report.draw", _placeholders)

@@ -84,6 +84,35 @@ class Heatmap(Table):
         ]
 
 
+@dataclass(frozen=True)
+class Curve:
+    """One line over numbers: (x, y) points of one system."""
+
+    system: str
+    index: int
+    points: list[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class CurveTable(Table):
+    """A table of points that is drawn as lines; its columns are system, run, x and y."""
+
+    indices: dict[str, int] = field(default_factory=dict)  # places of the systems, by name
+
+    @property
+    def curves(self) -> list[Curve]:
+        """A line per run; further runs of a system share its colour and have no name."""
+        lines: dict[tuple[str, str], list[tuple[float, float]]] = {}
+        for system, run, x, y in self.rows:
+            point = (float(x or 0), float(y or 0))
+            lines.setdefault((str(system), str(run)), []).append(point)
+        named = dict(reversed(lines))  # by system: its first run
+        return [
+            Curve(system if run == named[system] else "", self.indices[system], points)
+            for (system, run), points in lines.items()
+        ]
+
+
 def as_table(figure: Figure) -> Table:
     """Return the numbers of a figure: one row per bin, value and interval per system."""
     columns = [figure.x_label, figure.count_label]
@@ -102,5 +131,5 @@ def as_table(figure: Figure) -> Table:
 
 def as_json(item: Figure | Table) -> dict[str, Any]:
     """Return a figure or table as plain JSON values, with its ``type``."""
-    kinds = {Figure: "figure", Table: "table", Heatmap: "heatmap"}
+    kinds = {Figure: "figure", Table: "table", Heatmap: "heatmap", CurveTable: "curves"}
     return {"type": kinds[type(item)], **asdict(item)}

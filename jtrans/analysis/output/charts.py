@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from jtrans.analysis.figures.results import NO_DATA, Figure, Series
+from jtrans.analysis.figures.results import NO_DATA, Curve, CurveTable, Figure, Series
 from jtrans.analysis.output.labels import fit, fitted_names, isolated, text_width, wrap
 from jtrans.analysis.output.scales import (
     COLOURS,
@@ -41,15 +41,6 @@ ROW = 30  # px of one system in a dot plot
 DODGE = 5  # px between the points of two systems in one bin
 NAME_GAP = 15  # px, the least distance of two names
 NARROW, WIDE = 340, 680  # px
-
-
-@dataclass(frozen=True)
-class Curve:
-    """One line over numbers: (x, y) points of one system."""
-
-    system: str
-    index: int
-    points: list[Point]
 
 
 @dataclass
@@ -137,13 +128,9 @@ def draw(figure: Figure) -> str:
     return plot(figure, is_narrow=False) + plot(figure, is_narrow=True)
 
 
-def draw_curves(curves: Sequence[Curve], x_label: str, y_label: str, title: str) -> str:
-    """Return lines over numbers as SVG, wide and narrow; empty without any point."""
-    if not any(curve.points for curve in curves):
-        return ""
-    return "".join(
-        _curves(curves, x_label, y_label, title, is_narrow=is_narrow) for is_narrow in (False, True)
-    )
+def draw_curves(item: CurveTable) -> str:
+    """Return lines over numbers as SVG, wide and narrow."""
+    return _curves(item, is_narrow=False) + _curves(item, is_narrow=True)
 
 
 def _bins(figure: Figure, *, is_narrow: bool) -> str:
@@ -235,9 +222,8 @@ def _dots(figure: Figure, *, is_narrow: bool) -> str:
     return canvas.svg(figure.title)
 
 
-def _curves(
-    curves: Sequence[Curve], x_label: str, y_label: str, title: str, *, is_narrow: bool
-) -> str:
+def _curves(item: CurveTable, *, is_narrow: bool) -> str:
+    curves, (x_label, y_label) = item.curves, item.columns[2:]
     updates, values = zip(*(point for curve in curves for point in curve.points), strict=True)
     ends_of_values = min(values), max(values)
     canvas = _canvas(curves, ends_of_values, is_narrow=is_narrow)
@@ -251,9 +237,9 @@ def _curves(
         for point, (update, value) in zip(points, curve.points, strict=True):
             label = f"{isolated(curve.system)}, {x_label} {update:,.0f}: {value:.2f}"
             canvas.mark(*point, curve.index, label)
-        ends.append(points[-1][1] if points else None)
+        ends.append(points[-1][1])
     _name_ends(canvas, curves, ends, canvas.right, canvas.base)
-    return canvas.svg(title)
+    return canvas.svg(item.title)
 
 
 def _canvas(

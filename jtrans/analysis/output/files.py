@@ -10,10 +10,10 @@ from pathlib import Path
 
 from jtrans.analysis.attention.layer_alignments import LayerAlignment
 from jtrans.analysis.attention.pairs import ExplainedPair
-from jtrans.analysis.figures.results import Figure, Heatmap, Table, as_json, as_table
+from jtrans.analysis.figures.results import CurveTable, Figure, Heatmap, Table, as_json, as_table
 from jtrans.analysis.output.heatmaps import draw_view
 from jtrans.analysis.output.latex import latex_table
-from jtrans.analysis.output.plots import FORMATS, draw
+from jtrans.analysis.output.plots import FORMATS, draw, draw_curves
 from jtrans.analysis.output.tables import numeric_columns, shown_table, to_csv, weights_csv
 from jtrans.analysis.output.weight_maps import draw_weights
 from jtrans.errors import JtransError
@@ -41,13 +41,15 @@ def write_results(items: Sequence[Figure | Table], folder: Path, *, prefix: str 
             files += draw(item, stem)
         elif isinstance(item, Heatmap):
             files += draw_weights(item, stem)
+        elif isinstance(item, CurveTable):
+            files += draw_curves(item, stem)
         write_json(paths[2], as_json(item))  # last: `is_written` trusts the others if it is right
     return files
 
 
 def is_written(item: Figure | Table, folder: Path, *, prefix: str = "") -> bool:
     """Return whether all files exist with exactly these numbers: they need not be drawn again."""
-    is_drawn = isinstance(item, Figure | Heatmap)
+    is_drawn = isinstance(item, Figure | Heatmap | CurveTable)
     endings = (*NUMBERS, *FORMATS) if is_drawn else NUMBERS
     paths = [_with(folder / f"{prefix}{item.name}", ending) for ending in endings]
     if not all(path.is_file() for path in paths):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jtrans.analysis.figures.results import NO_DATA, Figure, Series
+from jtrans.analysis.figures.results import NO_DATA, CurveTable, Figure, Series
 from jtrans.analysis.output.fonts import drawing_style, fonts_for
 from jtrans.analysis.output.labels import fitted_names, text_width
 from jtrans.analysis.output.scales import (
@@ -62,21 +63,12 @@ LABEL_GAP = 0.075  # least distance of two labels, as a share of an axis of the 
 
 def draw(figure: Figure, stem: Path) -> list[Path]:
     """Draw a figure in every format; return the files."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure as Canvas
-
     names = [series.system for series in figure.series]
     with drawing_style(STYLE, fonts_for([*names, *figure.bins])[0]):
-        height = HEIGHT * _growth(figure) + MORE * _are_wide(figure)
+        growth = 1.0 if figure.kind == "bars" else _growth(len(names))
+        height = HEIGHT * growth + MORE * _are_wide(figure)
         width = max(WIDTH, BAR_WIDTH * len(names)) if figure.kind == "bars" else WIDTH
-        canvas = Canvas(figsize=(width, height), layout="constrained")
-        FigureCanvasAgg(canvas)
-        axes = canvas.add_subplot()
-        marks = ticks(*extremes(figure))
-        axes.set_ylim(marks[0], marks[-1])
-        axes.set_yticks(marks, tick_labels(marks))
-        axes.grid(axis="y", color="#E6E6E6", linewidth=0.6)
-        axes.set_axisbelow(True)
+        canvas, axes = _empty_plot(width, height, extremes(figure))
         if figure.kind == "bars":
             _bars(axes, figure)
         else:
@@ -86,6 +78,50 @@ def draw(figure: Figure, stem: Path) -> list[Path]:
         if figure.baseline is not None:
             axes.axhline(figure.baseline, color=GREY, linewidth=0.8, linestyle="--", zorder=1)
         return save(canvas, stem, dots=200)
+
+
+def draw_curves(item: CurveTable, stem: Path) -> list[Path]:
+    """Draw lines over numbers in every format; return the files."""
+    curves, (x_label, y_label) = item.curves, item.columns[2:]
+    xs, ys = zip(*(point for curve in curves for point in curve.points), strict=True)
+    named = [curve for curve in curves if curve.system]
+    with drawing_style(STYLE, fonts_for([curve.system for curve in named])[0]):
+        canvas, axes = _empty_plot(WIDTH, HEIGHT * _growth(len(named)), (min(ys), max(ys)))
+        for curve in curves:
+            axes.plot(
+                *zip(*curve.points, strict=True),
+                color=colour(curve.index),
+                marker=MARKERS[curve.index % len(MARKERS)],
+                markersize=3.5,
+                linewidth=1.4,
+                clip_on=False,
+            )
+        marks = ticks(0.0, max(xs))
+        axes.set_xlim(marks[0], marks[-1])
+        axes.set_xticks(marks, tick_labels(marks))
+        axes.set_title(item.title, color=INK)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        names = fitted_names([curve.system for curve in named], NAME_WIDTH, 9)
+        ends = [curve.points[-1][1] for curve in named]
+        _end_labels(axes, names, ends, [curve.index for curve in named])
+        return save(canvas, stem, dots=200)
+
+
+def _empty_plot(width: float, height: float, ends: tuple[float, float]) -> tuple[Any, Axes]:
+    """Return a matplotlib figure and its axes, with a grid at the ticks of the value axis."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Canvas
+
+    canvas = Canvas(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(canvas)
+    axes = canvas.add_subplot()
+    marks = ticks(*ends)
+    axes.set_ylim(marks[0], marks[-1])
+    axes.set_yticks(marks, tick_labels(marks))
+    axes.grid(axis="y", color="#E6E6E6", linewidth=0.6)
+    axes.set_axisbelow(True)
+    return canvas, axes
 
 
 def save(canvas: Any, stem: Path, *, dots: int) -> list[Path]:
@@ -124,12 +160,15 @@ def _lines(axes: Axes, figure: Figure) -> None:
             x_data = axes.get_xaxis_transform()  # y is a share of the axis
             style: Any = {"ha": "center", "color": GREY, "fontsize": 8, "transform": x_data}
             axes.text((first + last) / 2, 0.02, NO_DATA, **style)
-    _end_labels(axes, figure)
+    known = [[value for value in series.values if value is not None] for series in figure.series]
+    lowest = axes.get_ylim()[0]
+    ends = [values[-1] if values else lowest for values in known]
+    _end_labels(axes, _names(figure), ends, [series.index for series in figure.series])
 
 
-def _growth(figure: Figure) -> float:
+def _growth(names: int) -> float:
     """Return how many times the usual height the names at the ends of lines need."""
-    return 1.0 if figure.kind == "bars" else max(1.0, LABEL_GAP * len(figure.series))
+    return max(1.0, LABEL_GAP * names)
 
 
 def _names(figure: Figure) -> list[str]:
@@ -163,18 +202,16 @@ def _line(axes: Axes, figure: Figure, series: Series, shift: float) -> None:
             axes.plot([x + shift], [value], marker=marker, clip_on=False, **hollow)
 
 
-def _end_labels(axes: Axes, figure: Figure) -> None:
+def _end_labels(
+    axes: Axes, names: Sequence[str], places: Sequence[float], indices: Sequence[int]
+) -> None:
     """Write each system's name at the end of its line, moved apart where two would overlap."""
     from matplotlib.transforms import offset_copy
 
     low, high = axes.get_ylim()
-    ends = []
     right = axes.get_xlim()[1]  # outside the axes, even if the last bin is empty
-    for name, series in zip(_names(figure), figure.series, strict=True):
-        known = [place for place, value in enumerate(series.values) if value is not None]
-        ends.append((series.values[known[-1]] or 0.0 if known else low, name, series.index))
-    ends.sort(key=lambda end: end[0])
-    gap = LABEL_GAP / _growth(figure) * (high - low)
+    ends = sorted(zip(places, names, indices, strict=True), key=lambda end: end[0])
+    gap = LABEL_GAP / _growth(len(ends)) * (high - low)
     heights = apart([height for height, *_ in ends], gap, low, high)
     has_marks = len(ends) > len(COLOURS)  # which alone tell systems of one colour apart
     canvas = axes.get_figure(root=True)

@@ -14,7 +14,10 @@ from jtrans.evaluation.bootstrap import SAMPLES
 from jtrans.evaluation.significance import p_text
 
 DIGITS = 3
-SCORE, SCORE_DIGITS = re.compile(r"^(BLEU|chrF2?|TER|multi-bleu|matches)\b|^difference$"), 1
+SCORE = re.compile(
+    r"^(BLEU|chrF2?|TER|multi-bleu|matches)\b|^(difference|training minutes|tokens/s)$"
+)
+SCORE_DIGITS = 1
 WEIGHT_COLUMNS = ("map", "layer", "head", "row", "row_token", "column", "column_token", "weight")
 
 

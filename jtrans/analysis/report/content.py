@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from jtrans.analysis.attention.layer_alignments import alignment_tables, find_gold
@@ -13,8 +13,7 @@ from jtrans.analysis.figures.frequency import frequency_figures
 from jtrans.analysis.figures.layers import has_layer_weights, layer_tables
 from jtrans.analysis.figures.length import length_figures
 from jtrans.analysis.figures.position import position_figures
-from jtrans.analysis.figures.results import Figure, Heatmap, Table
-from jtrans.analysis.output.charts import Curve
+from jtrans.analysis.figures.results import Cell, CurveTable, Figure, Heatmap, Table
 from jtrans.analysis.report.examples import ExampleSentence, choose_examples
 from jtrans.analysis.report.explorer import ExploredSentence, explored_sentences
 from jtrans.analysis.report.scores import ReportScores, report_scores
@@ -69,7 +68,7 @@ class ReportData:
     warnings: list[str]  # caveats for the reader
     systems: list[SystemSummary]
     scores: ReportScores
-    curves: Mapping[str, list[Curve]]  # of validation, by ``BLEU`` and ``loss``
+    curves: list[CurveTable]  # of validation, by update
     sections: list[ReportSection]
     different: list[ExampleSentence]  # examples where systems differ most
     drawn: list[ExampleSentence]  # examples drawn at random
@@ -216,21 +215,22 @@ def _minutes(run: Run) -> float | None:
     return max(numbers) / 60 if numbers else None
 
 
-def _training_curves(study: Study) -> dict[str, list[Curve]]:
-    """Return valid BLEU and loss by update; the seeds of a system share its colour."""
-    curves: dict[str, list[Curve]] = {}
-    for title, key in (("BLEU", "bleu"), ("loss", "valid_loss")):
-        curves[title] = [
-            Curve(
-                subject.name if number == 0 else "",
-                subject.index,
-                [
-                    (float(event["update"]), float(event[key]))
-                    for event in run.validations()
-                    if event.get(key) is not None
-                ],
-            )
+def _training_curves(study: Study) -> list[CurveTable]:
+    """Return valid BLEU and loss by update, those that any run has."""
+    indices = {subject.name: subject.index for subject in study.with_model}
+    tables = []
+    for name, key, measure in (
+        ("training-bleu", "bleu", "BLEU"),
+        ("training-loss", "valid_loss", "loss (nats per token)"),
+    ):
+        rows: list[list[Cell]] = [
+            [subject.name, member.name, int(event["update"]), float(event[key])]
             for subject in study.with_model
-            for number, run in enumerate(subject.runs)
+            for member in subject.run_members
+            for event in member.run.validations()
+            if event.get(key) is not None
         ]
-    return {title: group for title, group in curves.items() if any(curve.points for curve in group)}
+        columns = ["system", "run", "updates", f"validation {measure}"]
+        table = CurveTable(name, f"Validation {measure} by update", columns, rows, indices=indices)
+        tables += [table] if rows else []
+    return tables

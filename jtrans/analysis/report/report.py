@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from jtrans.analysis.report.page_tables import NameMarker, page_table
 from jtrans.analysis.report.pages import render
 from jtrans.analysis.study.study import Study
 from jtrans.evaluation.scores import interval_text
+from jtrans.evaluation.significance import PairedResult
 from jtrans.evaluation.systems import TITLES
 from jtrans.files import write_text
 from jtrans.progress import Progress
@@ -55,7 +57,8 @@ def write_report(study: Study, folder: Path, progress: Progress) -> tuple[Path, 
     """
     data = gather(study, progress)
     progress.say("Writing", f"{folder / PAGE} and its figures")
-    items = [*(item for section in data.sections for item in section.items), scores_table(data)]
+    items = [item for section in data.sections for item in section.items]
+    items += [*data.curves, *scores_tables(data)]
     prefix = f"{study.split}."
     new = [item for item in items if not is_written(item, folder, prefix=prefix)]
     write_results(new, folder, prefix=prefix)
@@ -68,8 +71,7 @@ def page(data: ReportData) -> str:
     """Return the page as HTML."""
     languages = data.study.languages
     explored = [(s.name, s.index) for s in data.systems if s.kind is not None]
-    curves = (curve for group in data.curves.values() for curve in group)
-    with_points = {curve.index for curve in curves if curve.points}
+    with_points = {curve.index for item in data.curves for curve in item.curves}
     return render(
         "report.html",
         report=data,
@@ -88,7 +90,7 @@ def page(data: ReportData) -> str:
         spaced=has_spaces(languages[-1]),
         plain=partial(TranslationPart, is_shared=True),
         limits={"shown": LONG_TEXT, "tail": TAIL, "hidden": MOST_HIDDEN},
-        curves=_curves(data),
+        curves=[Markup(draw_curves(item)) for item in data.curves],
         sections=[
             {
                 "name": section.name,
@@ -109,28 +111,56 @@ def verdicts(data: ReportData) -> list[str]:
     ]
 
 
-def scores_table(data: ReportData) -> Table:
-    """Return the scores as a table for files."""
-    columns = ["system", "parameters", "frozen parameters"]
-    for metric in data.scores.metrics:
-        columns += [TITLES[metric], f"{TITLES[metric]} ±"]
-    rows: list[list[Any]] = []
-    for system, values in zip(data.systems, data.scores.systems, strict=True):
-        row: list[Any] = [system.name, system.parameters, system.frozen]
-        for metric in data.scores.metrics:
-            score = values.get(metric)
-            row += [score and score.value, score and score.interval]
-        rows.append(row)
-    note = "; ".join(data.scores.signatures)
-    return Table("scores", "Scores", columns, rows, note)
-
-
-def _curves(data: ReportData) -> list[Markup]:
-    titles = {"BLEU": "validation BLEU", "loss": "validation loss (nats per token)"}
-    return [
-        Markup(draw_curves(curves, "updates", titles[name], f"{titles[name]} by update"))
-        for name, curves in data.curves.items()
+def scores_tables(data: ReportData) -> list[Table]:
+    """Return the scores, and the comparisons behind their marks, as tables for files."""
+    optional: list[tuple[str, list[Any]]] = [
+        ("parameters", [system.parameters for system in data.systems]),
+        ("frozen parameters", [system.frozen for system in data.systems]),
     ]
+    for metric in data.scores.metrics:
+        title, scores = TITLES[metric], [values.get(metric) for values in data.scores.systems]
+        optional += [
+            (title, [score and score.value for score in scores]),
+            (f"{title} ±", [score and score.interval for score in scores]),
+            (f"{title} seeds ±", [score and score.spread for score in scores]),
+        ]
+    optional += [
+        ("updates", [_whole(system.updates) for system in data.systems]),
+        ("training minutes", [system.minutes for system in data.systems]),
+        ("tokens/s", [system.tokens_per_second for system in data.systems]),
+    ]
+    known = [(title, cells) for title, cells in optional if any(c is not None for c in cells)]
+    cells = zip((system.name for system in data.systems), *(of for _, of in known), strict=True)
+    columns = ["system", *(title for title, _ in known)]
+    note = "; ".join(data.scores.signatures)
+    scores_table = Table("scores", "Scores", columns, [list(row) for row in cells], note)
+    return [scores_table, *_significance(data.scores.comparisons)]
+
+
+def _whole(number: float | None) -> float | int | None:
+    """Return a mean of whole numbers without a decimal point if it is whole itself."""
+    return int(number) if number is not None and number.is_integer() else number
+
+
+def _significance(comparisons: Sequence[PairedResult]) -> list[Table]:
+    if not comparisons:
+        return []
+    columns = ["baseline", "system", "metric", "difference", "p", "runs baseline", "runs system"]
+    rows: list[list[Any]] = [
+        [
+            item.baseline,
+            item.system,
+            item.metric,
+            item.difference,
+            item.p_value,
+            item.baseline_runs,
+            item.system_runs,
+        ]
+        for item in comparisons
+    ]
+    resampled = " or ".join(sorted({item.resampled for item in comparisons}))
+    note = f"Paired bootstrap over {resampled}, {comparisons[0].samples:,} samples, two-sided."
+    return [Table("scores-significance", "Differences in score", columns, rows, note)]
 
 
 def _entry(item: Figure | Table) -> dict[str, Any]:

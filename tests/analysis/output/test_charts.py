@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jtrans.analysis.figures.results import NO_DATA, Figure, Series
-from jtrans.analysis.output.charts import Curve, draw, draw_curves
+from jtrans.analysis.figures.results import NO_DATA, Cell, CurveTable, Figure, Series
+from jtrans.analysis.output.charts import draw, draw_curves
 from jtrans.analysis.output.labels import text_width
 from jtrans.analysis.output.scales import tick_labels, ticks
 
@@ -32,6 +32,11 @@ def _figure(series: list[Series], **more: Any) -> Figure:
         **more,
     }
     return Figure(series=series, **words)
+
+
+def _curves(points: list[tuple[float, float]]) -> CurveTable:
+    rows: list[list[Cell]] = [["a", "a", *point] for point in points]
+    return CurveTable("c", "title", ["system", "run", "updates", "BLEU"], rows, indices={"a": 0})
 
 
 def _charts(svg: str) -> list[ET.Element]:
@@ -107,14 +112,10 @@ def test_intervals_reach_from_low_to_high() -> None:
 
 @pytest.mark.parametrize("points", [[(10.0, 3.0)], [(1.0, 2.0), (2.0, 2.0)], [(0.0, 1.0)]])
 def test_short_and_flat_curves_are_drawn(points: list[tuple[float, float]]) -> None:
-    svg = draw_curves([Curve("a", 0, points)], "updates", "BLEU", "title")
+    svg = draw_curves(_curves(points))
     marks = [g for g in _charts(svg)[0].iter("g") if "mark" in g.get("class", "")]
     assert len(marks) == len(points)
     assert "nan" not in svg
-
-
-def test_curves_without_points_are_no_chart() -> None:
-    assert draw_curves([Curve("a", 0, [])], "updates", "BLEU", "title") == ""
 
 
 def _marks(svg: str) -> list[str]:
@@ -204,6 +205,6 @@ def test_long_names_stay_inside_and_apart(kind: str) -> None:
 
 def test_large_numbers_of_updates_do_not_touch() -> None:
     points = [(float(update), update / 1e6) for update in range(0, 1_000_001, 50_000)]
-    svg = draw_curves([Curve("a", 0, points)], "updates", "BLEU", "title")
+    svg = draw_curves(_curves(points))
     for chart in _charts(svg):
         assert not any(_meet(a, b) for a, b in combinations(map(_box, chart.iter("text")), 2))

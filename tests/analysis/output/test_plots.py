@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from jtrans.analysis.figures.results import Figure, Series, Table, as_json
+from jtrans.analysis.figures.results import CurveTable, Figure, Series, Table, as_json
 from jtrans.analysis.output.files import write_results
-from jtrans.analysis.output.plots import MARKERS, draw
+from jtrans.analysis.output.plots import MARKERS, draw, draw_curves
 from jtrans.analysis.output.scales import COLOURS, apart, colour, text_colour
 from jtrans.analysis.output.tables import shown_table, to_csv
 
@@ -54,6 +54,26 @@ def test_a_figure_becomes_svg_png_and_pdf(tmp_path: Path, figure: Figure) -> Non
     assert "nan" not in text
     assert pdf.read_bytes().startswith(b"%PDF")
     assert b"/BaseFont" not in pdf.read_bytes()  # letters are outlines
+    assert png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_curves_of_the_seeds_of_a_system_share_its_name_and_colour(tmp_path: Path) -> None:
+    rows: list[list[str | float | int | None]] = [
+        [system, run, update, update / 7]
+        for system, run in (("one", "s1"), ("one", "s2"), ("two", "two"))
+        for update in (10, 20)
+    ]
+    columns = ["system", "run", "updates", "loss"]
+    item = CurveTable("c", "Loss by update", columns, rows, indices={"one": 0, "two": 1})
+    assert [(curve.system, curve.index) for curve in item.curves] == [
+        ("one", 0),
+        ("", 0),
+        ("two", 1),
+    ]
+    svg, png, _ = draw_curves(item, tmp_path / "a")
+    text = svg.read_text(encoding="utf-8")
+    assert (text.count("<!-- one -->"), text.count("<!-- two -->")) == (1, 1)
+    assert colour(0).lower() in text and colour(1).lower() in text
     assert png.read_bytes().startswith(b"\x89PNG")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Callable
@@ -24,10 +25,13 @@ from jtrans.analysis.report.examples import between, choose_examples, compare_te
 from jtrans.analysis.report.pages import json_for_page
 from jtrans.analysis.report.report import PAGE, page, write_report
 from jtrans.analysis.study.load import load_study
-from jtrans.analysis.study.members import Member
+from jtrans.analysis.study.load_files import load_file_study
+from jtrans.analysis.study.members import Member, TextFiles
 from jtrans.analysis.study.study import Study
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import JtransError
+from jtrans.evaluation.systems import TITLES
+from jtrans.files import write_text
 from jtrans.progress import Silent
 from jtrans.runs import Run
 from jtrans.text.pipeline import TextPipeline
@@ -43,6 +47,11 @@ def _long_grids(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _again(study: Study) -> Study:
     return load_study(study.runs, "test", ON_CPU)
+
+
+def _csv(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def _explorer_data(html: str) -> dict[str, list[dict[str, list[dict[str, object]]]]]:
@@ -71,6 +80,66 @@ def test_one_page_holds_everything(study: Study, tmp_path: Path) -> None:
     assert "nrefs:1" in html  # signature
     assert "; beam 5, length penalty 1.0, max length S+3, precision fp32</li>" in html
     assert "split by whitespace (de) and whitespace (en)" in html
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_every_chart_of_the_page_is_a_file_too(study: Study, tmp_path: Path) -> None:
+    for update, bleu in ((5, 1.5), (10, 2.5)):
+        event = {"event": "validation", "update": update, "valid_loss": 2.0, "bleu": bleu}
+        study.runs[0].log(event)
+    path, _ = write_report(study, tmp_path, Silent())
+    charts = path.read_text(encoding="utf-8").count('class="chart wide"')
+    for ending in ("svg", "pdf", "png"):
+        assert len(list(tmp_path.glob(f"*.{ending}"))) == charts
+    for ending in ("csv", "tex", "json"):
+        assert (tmp_path / f"test.training-loss.{ending}").stat().st_size > 0
+    assert _csv(tmp_path / "test.training-bleu.csv") == [
+        {"system": "one", "run": "one", "updates": "5", "validation BLEU": "1.5"},
+        {"system": "one", "run": "one", "updates": "10", "validation BLEU": "2.5"},
+    ]
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_the_scores_of_the_page_and_the_tests_behind_their_marks_are_in_files(
+    corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
+) -> None:
+    runs = [
+        run_on(corpus, f"{name}-{seed}", weights_seed=start + seed, config={"training": training})
+        for name, start, rate in (("base", 0, 0.1), ("fast", 10, 0.2))
+        for seed in (1, 2)
+        for training in [{"seed": seed, "learning_rate": rate}]
+    ]
+    for run in runs:
+        run.log({"event": "end", "seconds": 90.0})
+    path, data = write_report(load_study(runs, "test", ON_CPU), tmp_path, Silent())
+    spreads = re.findall(r"seeds ±&nbsp;([\d.]+)", path.read_text(encoding="utf-8"))
+    rows = _csv(tmp_path / "test.scores.csv")
+    written = [row[f"{TITLES[metric]} seeds ±"] for row in rows for metric in data.scores.metrics]
+    assert len(spreads) == 8 and spreads == [f"{float(cell):.1f}" for cell in written]
+    assert "multi-bleu ±" not in rows[0]  # it has no interval
+    speeds = [float(row["tokens/s"]) for row in rows]
+    assert speeds == pytest.approx([system.tokens_per_second for system in data.systems])
+    assert {row["training minutes"] for row in rows} == {"1.5"}
+    assert {row["updates"] for row in rows} == {f"{data.systems[0].updates:.0f}"}
+    tests = _csv(tmp_path / "test.scores-significance.csv")
+    assert [row["metric"] for row in tests] == ["BLEU", "chrF2", "TER"]
+    for row, item in zip(tests, data.scores.comparisons, strict=True):
+        assert float(row["p"]) == pytest.approx(item.p_value)
+        assert (row["runs baseline"], row["runs system"]) == ("2", "2")
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_the_scores_of_one_file_have_no_empty_columns(
+    corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    files = {name: tmp_path / f"{name}.en" for name in ("reference", "system")}
+    for file in files.values():
+        write_text(file, "".join(f"{line}\n" for line in corpus.raw_lines("test", "target")))
+    study = load_file_study(TextFiles(None, [files["reference"]], [files["system"]]))
+    write_report(study, tmp_path / "out", Silent())
+    [table] = (tmp_path / "out").glob("*.scores.csv")
+    assert "" not in [cell for row in _csv(table) for cell in row.values()]
+    assert not list((tmp_path / "out").glob("*scores-significance*"))
 
 
 def test_the_kind_of_a_system_is_not_said_twice(corpus: PreparedCorpus, run_on: RunOn) -> None:
@@ -405,7 +474,7 @@ def test_case_is_ignored_where_scores_ignore_it() -> None:
 
 def test_an_unfinished_log_has_no_curve(study: Study) -> None:
     data: ReportData = gather(study, Silent())
-    assert data.curves == {}
+    assert data.curves == []
     assert 'id="training"' not in page(data)
 
 
