@@ -44,7 +44,7 @@ def test_figures_of_files_are_written_here(jtrans: Jtrans, tmp_path: Path) -> No
     assert (tmp_path / "reports" / "test.length-bleu.svg").is_file()
     assert f"Next: jtrans analyze report {' '.join(FILES)}" in result.err
     content = json.loads(jtrans("analyze", "length", *FILES, "--json").out)
-    [ratio, _, bleu] = content["results"]
+    [ratio, *_, bleu] = content["results"]
     assert bleu["counts"][0] == 3
     assert bleu["series"][0]["values"][0] == pytest.approx(100.0)
     assert bleu["series"][1]["values"][0] < 100.0
@@ -190,14 +190,14 @@ def test_lengths_are_of_the_first_reference_where_no_source_is_given(
 ) -> None:
     (tmp_path / "other.en").write_text("that is a cat .\n" * 3, "utf-8")
     command = (*FILES[:6], "--edges", "5", "--json")
-    [_, score, bleu] = json.loads(jtrans("analyze", "length", *command).out)["results"]
+    [*_, score, bleu] = json.loads(jtrans("analyze", "length", *command).out)["results"]
     assert {figure["x_label"] for figure in (score, bleu)} == {"reference words"}
     assert bleu["title"] == "BLEU by reference length"
     assert (bleu["bins"], bleu["counts"]) == (["1–5", ">5"], [1, 2])
-    [_, _, of_source] = json.loads(jtrans("analyze", "length", *FILES, *command[6:]).out)["results"]
+    [*_, of_source] = json.loads(jtrans("analyze", "length", *FILES, *command[6:]).out)["results"]
     assert of_source["x_label"] == "source words"
     assert of_source["counts"] == [2, 1]
-    [_, _, of_several] = json.loads(jtrans("analyze", "length", *command, "--ref", "other.en").out)[
+    [*_, of_several] = json.loads(jtrans("analyze", "length", *command, "--ref", "other.en").out)[
         "results"
     ]
     assert of_several["counts"] == [1, 2]
@@ -210,7 +210,7 @@ def test_systems_are_compared_and_reported_without_the_source(
 ) -> None:
     files = FILES[:6]
     results = json.loads(jtrans("analyze", "compare", *files, "--json").out)["results"]
-    significance, sentences, _ = results
+    significance, sentences, *_ = results
     assert significance["columns"][2] == "reference words"
     assert sentences["columns"][:4] == ["line", "reference", "a.en", "b.en"]
     assert sentences["rows"][0][1:4] == [LINES[2], LINES[2], WORSE[2]]

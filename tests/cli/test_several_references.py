@@ -207,7 +207,7 @@ def test_length_figures_use_all_references(
     options = ("--split", "mt08", "--beam", "1", "--edges", "11", "--json")
     result = json.loads(jtrans("analyze", "length", run, *options).out)
     assert result["references"] == 4
-    ratio, _, bleu = result["results"]
+    ratio, *_, bleu = result["results"]
     lines, references = _translations(corpus, "mt08"), corpus.references("mt08")
     segment = corpus.pipeline.target.segment
     translated = [len(segment(line)) for line in lines]

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from jtrans.analysis.figures.bins import AS_IN_PAPER, Binning
 from jtrans.analysis.figures.length import length_bins, length_note, ngrams, sentence_counts
-from jtrans.analysis.figures.results import Cell, Table
-from jtrans.analysis.figures.series import Score
+from jtrans.analysis.figures.results import Cell, Figure, Table
+from jtrans.analysis.figures.series import Score, share_figure
+from jtrans.analysis.study.members import FileMember, Member
 from jtrans.analysis.study.study import Study, Subject
 from jtrans.errors import usage_error
 from jtrans.evaluation.bleu import MAX_ORDER, bleu_of, sacrebleu_of
@@ -123,12 +124,37 @@ def _compared(
     return [first.mean, other.mean, test.difference, test.p_value]
 
 
-def shown_sentence_scores(study: Study, subject: Subject, metric: str) -> NDArray[np.float64]:
+def sentence_bleu_figure(study: Study) -> Figure:
+    """Return the share of the sentences of each system by their BLEU, in tenths of its range."""
+    starts = range(0, 100, 10)
+
+    def place(member: Member | FileMember) -> NDArray[np.int64]:
+        return (
+            np.searchsorted(starts, shown_sentence_scores(study, member, "bleu"), side="right") - 1
+        )
+
+    number = len(study.text.references)
+    return share_figure(
+        study,
+        [(subject, list(map(place, subject.members))) for subject in study.subjects],
+        [f"{start}–{start + 10}" for start in starts],
+        name="sentence-bleu",
+        title="Sentences by BLEU",
+        question="How many sentences are translated well, and how many badly?",
+        x_label="sentence BLEU",
+        note="Sentence BLEU of effective order (sacreBLEU"
+        f"{f', all {number} references' if number > 1 else ''}). A bin includes its lower end.",
+    )
+
+
+def shown_sentence_scores(
+    study: Study, subject: Subject | Member | FileMember, metric: str
+) -> NDArray[np.float64]:
     """Return sacreBLEU's score of every sentence that `subject.hypotheses` shows.
 
     Args:
         study: provides the references, all of which are used.
-        subject: the system; if it has several seeds, the first is shown and scored.
+        subject: a seed, or a system; if it has several seeds, the first is shown and scored.
         metric: ``chrf`` or ``bleu`` (sentence BLEU of effective order).
     """
     return sentence_scores(

@@ -1,15 +1,17 @@
-"""Length ratio, and translation quality by source length (Figure 3 of the paper).
+"""Length ratio and difference, and translation quality by source length (Figure 3 of the paper).
 
 Of files without their source, lengths are those of the reference. See docs/systems.md 11.3 and
 11.4. The sentence score of the reference scripts is smoothed and on a scale of its own; corpus BLEU
-of each bin complements it. All three use all references of a split.
+of each bin complements it. All figures use all references of a split.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 
 from jtrans.analysis.figures.bins import AS_IN_PAPER, Binning, Bins
 from jtrans.analysis.figures.results import Figure, Table
-from jtrans.analysis.figures.series import binned_figure, with_ones
+from jtrans.analysis.figures.series import binned_figure, share_figure, with_ones
 from jtrans.analysis.study.members import FileMember, Member
 from jtrans.analysis.study.study import Study, Subject
 from jtrans.evaluation.bleu import MAX_ORDER, bleu_counts, bleu_of, drawn_bleu_of
@@ -25,14 +27,17 @@ from jtrans.evaluation.scores import tokenizer_name
 
 Words = Sequence[str]
 GAP = 10  # width of a bin in words
+# the lowest difference in words of every bin but the first, as in compare-mt
+DIFFERENCES = (-20, -10, *range(-5, 7), 11, 21)
 NO_FOUR_GRAMS = "BLEU has no data where no sentence or translation has four tokens."
 
 
 def length_figures(study: Study, binning: Binning = AS_IN_PAPER) -> list[Figure | Table]:
-    """Return length ratio, and sentence score and corpus BLEU by length of the source."""
+    """Return length ratio and difference, and sentence score and BLEU by source length."""
     bins, place = length_bins(study, binning)
     return [
         _ratio_figure(study),
+        _difference_figure(study),
         _score_figure(study, place, bins.labels),
         _bleu_figure(study, place, bins.labels),
     ]
@@ -79,15 +84,17 @@ def ngrams(words: Words, order: int) -> Iterator[tuple[str, ...]]:
     return zip(*(words[start:] for start in range(order)), strict=False)
 
 
-def _ratio_figure(study: Study) -> Figure:
-    def lengths(member: Member | FileMember) -> NDArray[Any]:
-        sizes = [len(words) for words in member.hypothesis_words]
-        closest = map(closest_length, sizes, study.text.words_of_references)
-        return np.column_stack([sizes, list(closest)])
+def _lengths(study: Study, member: Member | FileMember) -> NDArray[np.int64]:
+    """Return the words of every hypothesis and of its closest reference, [sentences, 2]."""
+    sizes = [len(words) for words in member.hypothesis_words]
+    closest = map(closest_length, sizes, study.text.words_of_references)
+    return np.column_stack([sizes, list(closest)])
 
+
+def _ratio_figure(study: Study) -> Figure:
     return binned_figure(
         study,
-        _of_members(study, lengths),
+        _of_members(study, partial(_lengths, study)),
         np.zeros(len(study), dtype=np.int64),
         [study.split],
         name="length-ratio",
@@ -101,6 +108,28 @@ def _ratio_figure(study: Study) -> Figure:
         baseline=1.0,
         highest=None,
         count_label="sentences",
+    )
+
+
+def _difference_figure(study: Study) -> Figure:
+    def places(member: Member | FileMember) -> NDArray[np.int64]:
+        lengths = _lengths(study, member)
+        return np.searchsorted(DIFFERENCES, lengths[:, 0] - lengths[:, 1], side="right")
+
+    inner = [
+        str(start) if after == start + 1 else f"{start} to {after - 1}"
+        for start, after in itertools.pairwise(DIFFERENCES)
+    ]
+    return share_figure(
+        study,
+        _of_members(study, places),
+        [f"<{DIFFERENCES[0]}", *inner, f">{DIFFERENCES[-1] - 1}"],
+        name="length-difference",
+        title="Length difference",
+        question="How many words longer or shorter than the reference are the translations?",
+        x_label="hypothesis words minus reference words",
+        note="Words before BPE; of several references the one closest in length. The bins are "
+        f"those of compare-mt.{study.words.note}",
     )
 
 

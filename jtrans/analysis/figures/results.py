@@ -37,7 +37,7 @@ class Figure:
     x_label: str
     y_label: str
     bins: list[str]  # labels along x
-    counts: list[int]  # items per bin, the same for every system
+    counts: list[int]  # items per bin, the same for every system; empty if each has its own
     series: list[Series]  # one per system, in the order given by the user
     note: str = ""  # its definition and weaknesses; may be empty
     # ``line`` for ordered bins, ``points`` for bins without an order, ``bars`` for a single bin
@@ -115,13 +115,13 @@ class CurveTable(Table):
 
 def as_table(figure: Figure) -> Table:
     """Return the numbers of a figure: one row per bin, value and interval per system."""
-    columns = [figure.x_label, figure.count_label]
+    columns = [figure.x_label, *([figure.count_label] if figure.counts else [])]
     for series in figure.series:
         columns += [series.system, f"{series.system} low", f"{series.system} high"]
         columns += [f"{series.system} seeds ±"] if series.spread else []
     rows: list[list[Cell]] = []
     for place, label in enumerate(figure.bins):
-        row: list[Cell] = [label, figure.counts[place]]
+        row: list[Cell] = [label, *figure.counts[place : place + 1]]
         for series in figure.series:
             row += [series.values[place], series.low[place], series.high[place]]
             row += [series.spread[place]] if series.spread else []

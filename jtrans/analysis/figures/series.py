@@ -91,6 +91,28 @@ def binned_figure(
     return Figure(bins=bins, counts=counts, series=series, highest=highest, **words)
 
 
+def share_figure(
+    study: Study,
+    places: Iterable[tuple[Subject, Sequence[NDArray[np.int64]]]],
+    bins: list[str],
+    **words: Any,
+) -> Figure:
+    """Return a figure of the share of the sentences of each system in every bin.
+
+    Args:
+        study: the systems.
+        places: per system and seed, the bin of every sentence.
+        bins: their labels.
+        words: the other fields of the figure: its name, title, question, labels and note.
+    """
+    series = []
+    for subject, seeds in places:
+        inside = [np.equal.outer(place, np.arange(len(bins))).astype(float) for place in seeds]
+        sums = [np.stack([each, np.ones_like(each)], axis=2) for each in inside]
+        series.append(pooled_series(study, subject, sums, ratio))
+    return Figure(bins=bins, counts=[], series=series, y_label="share of sentences", **words)
+
+
 def pooled_series(
     study: Study,
     subject: Subject,

@@ -156,10 +156,8 @@ def _bins(figure: Figure, *, is_narrow: bool) -> str:
             height = canvas.base - 4
         if room > LINE:
             canvas.text(x + 4 * is_turned, height, NO_DATA, "empty", "middle", is_turned=is_turned)
-    few = few_note(figure)
-    canvas.caption(
-        f"{figure.x_label}; n: number of {figure.count_label}" + (f"; {few}" if few else "")
-    )
+    count = f"n: number of {figure.count_label}" if figure.counts else ""
+    canvas.caption("; ".join(filter(None, [figure.x_label, count, few_note(figure)])))
     ends = []
     for order, series in enumerate(figure.series):
         xs = [x + (order - shift) * dodge for x in centre]
@@ -301,7 +299,11 @@ def _vertical(canvas: _Canvas, ends: tuple[float, float], label: str) -> Scale:
 def _bin_labels(canvas: _Canvas, figure: Figure, centre: Sequence[float], slot: float) -> None:
     """Write every bin with its number of items below; both are turned where they are too wide."""
     room = slot - SPACE
-    counts = [f"n {count:,}" for count in figure.counts]
+    counts = [f"n {count:,}" for count in figure.counts] or [""] * len(figure.bins)
+    turned = [
+        fit(f"{label} · {count}" if count else label, LONGEST)
+        for label, count in zip(figure.bins, counts, strict=True)
+    ]
     if any(text_width(text, SMALL) > room for text in counts):
         counts = [text.removeprefix("n ") for text in counts]
     for size, kind in ((PLAIN, ""), (SMALL, "small")):
@@ -309,17 +311,13 @@ def _bin_labels(canvas: _Canvas, figure: Figure, centre: Sequence[float], slot: 
         widths = [text_width(line, size) for label in lines for line in label]
         if max([*widths, *(text_width(text, SMALL) for text in counts)]) > room:
             continue
-        foot = canvas.base + 1 + LINE * max(map(len, lines))
+        foot = canvas.base + 1 + LINE * (max(map(len, lines)) - (not figure.counts))
         for x, label, count in zip(centre, lines, counts, strict=True):
             for number, line in enumerate(label):
                 canvas.text(x, canvas.base + 1 + LINE * (number + 1), line, kind, "middle")
             canvas.text(x, foot + LINE, count, "small quiet", "middle")
         canvas.height = foot + LINE + SPACE
         return
-    turned = [
-        fit(f"{label} · n {count:,}", LONGEST)
-        for label, count in zip(figure.bins, figure.counts, strict=True)
-    ]
     for place in range(0, len(turned), _every(LINE - SPACE, slot)):
         text = turned[place]
         canvas.text(centre[place] + 4, canvas.base + 8, text, "", "end", is_turned=True)

@@ -148,13 +148,15 @@ def _lines(axes: Axes, figure: Figure) -> None:
     axes.set_xlim(-0.4, len(figure.bins) - 0.6)
     is_wide = _are_wide(figure)
     glue = " · n " if is_wide else "\n"
-    labels = [f"{label}{glue}{n:,}" for label, n in zip(figure.bins, figure.counts, strict=True)]
+    labels, notes = figure.bins, [few_note(figure)]
+    if figure.counts:
+        labels = [f"{label}{glue}{n:,}" for label, n in zip(labels, figure.counts, strict=True)]
+        notes = [f"{'n' if is_wide else 'below'}: number of {figure.count_label}", *notes]
     every = 1 + (len(labels) - 1) // MOST_LABELS
     size = 8 if len(labels) > MANY_BINS else 9
     axes.set_xticks(range(0, len(labels), every), labels[::every], fontsize=size)
     axes.tick_params(axis="x", rotation=90 if is_wide else 0)
-    notes = [f"{'n' if is_wide else 'below'}: number of {figure.count_label}", few_note(figure)]
-    axes.set_xlabel(f"{figure.x_label}; {'; '.join(filter(None, notes))}", wrap=True)
+    axes.set_xlabel("; ".join(filter(None, [figure.x_label, *notes])), wrap=True)
     for first, last in empty_runs(figure):
         if (last - first + 1) * ROOM > len(labels) * text_width(NO_DATA, 8):
             x_data = axes.get_xaxis_transform()  # y is a share of the axis

@@ -39,7 +39,7 @@ def text_colour(index: int) -> str:
 
 def is_few(figure: Figure, place: int) -> bool:
     """Return whether a bin has so few items that its values are drawn hollow."""
-    return figure.counts[place] < FEW
+    return bool(figure.counts) and figure.counts[place] < FEW
 
 
 def few_note(figure: Figure) -> str:

@@ -29,12 +29,13 @@ def shown_table(item: Figure | Table) -> tuple[list[str], list[list[str]]]:
             for row in item.rows
         ]
         return item.columns, rows
-    columns = [item.x_label, item.count_label, *(series.system for series in item.series)]
+    columns = [item.x_label, *([item.count_label] if item.counts else [])]
+    counts = [[f"{count:,}"] for count in item.counts] or [[]] * len(item.bins)
     rows = [
-        [label, f"{count:,}", *(shown_value(item, series, place) for series in item.series)]
-        for place, (label, count) in enumerate(zip(item.bins, item.counts, strict=True))
+        [label, *count, *(shown_value(item, series, place) for series in item.series)]
+        for place, (label, count) in enumerate(zip(item.bins, counts, strict=True))
     ]
-    return columns, rows
+    return [*columns, *(series.system for series in item.series)], rows
 
 
 def shown(cell: Cell, digits: int = DIGITS) -> str:
@@ -67,7 +68,7 @@ def shown_value(figure: Figure, series: Series, place: int) -> str:
 def numeric_columns(item: Figure | Table) -> list[bool]:
     """Return whether each column of `shown_table` holds numbers; texts such as "12" are none."""
     if isinstance(item, Figure):
-        return [False, True, *(True for _ in item.series)]
+        return [False, *([True] if item.counts else []), *(True for _ in item.series)]
     return [
         all(cell is None or isinstance(cell, int | float) for cell in (row[n] for row in item.rows))
         for n in range(len(item.columns))

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 from jtrans.analysis.attention.layer_alignments import alignment_tables, find_gold
 from jtrans.analysis.attention.source_labels import label_figures
-from jtrans.analysis.figures.compare import compare_tables
+from jtrans.analysis.figures.compare import compare_tables, sentence_bleu_figure
 from jtrans.analysis.figures.frequency import frequency_figures
 from jtrans.analysis.figures.layers import has_layer_weights, layer_tables
 from jtrans.analysis.figures.length import length_figures
@@ -132,6 +132,7 @@ def _sections(study: Study, progress: Progress) -> tuple[list[ReportSection], li
             if error.kind not in NO_LABELS:
                 raise
             warnings.append(f"The section of labels is left out: {error.message}.")
+    sections.append(ReportSection("sentences", "By sentence", [sentence_bleu_figure(study)]))
     if len(study.subjects) > 1:
         sections.append(ReportSection("compare", "Side by side", [*compare_tables(study)]))
     sections += _layer_sections(study)

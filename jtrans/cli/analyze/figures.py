@@ -65,7 +65,8 @@ def compare(
 ) -> None:
     """Show sentences and n-grams where systems differ, and whether significantly.
 
-    The first system is the baseline.
+    The first system is the baseline. A figure shows the share of sentences in
+    every tenth of sentence BLEU.
 
     [bold]Examples[/bold]
 
@@ -75,7 +76,8 @@ def compare(
 
     jtrans analyze compare --hyp a.en --hyp b.en --ref test.en --src test.de
     """
-    from jtrans.analysis.figures.compare import compare_tables
+    from jtrans.analysis.figures.compare import compare_tables, sentence_bleu_figure
 
     binning, systems = bins.binning(), study.load(output)
-    show("compare", study, systems, compare_tables(systems, binning, shown=top), output)
+    tables = compare_tables(systems, binning, shown=top)
+    show("compare", study, systems, [*tables, sentence_bleu_figure(systems)], output)

@@ -6,14 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from plugins.random_runs import ON_CPU
 from sacrebleu.metrics.chrf import CHRF
 
 from jtrans.analysis.figures.bins import Binning
-from jtrans.analysis.figures.compare import compare_tables, ngram_matches
+from jtrans.analysis.figures.compare import compare_tables, ngram_matches, sentence_bleu_figure
 from jtrans.analysis.output.tables import shown_table
 from jtrans.analysis.study.load import load_study
+from jtrans.analysis.study.load_files import load_file_study
+from jtrans.analysis.study.members import TextFiles
 from jtrans.analysis.study.study import Study
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError
@@ -67,6 +70,38 @@ def test_bins_are_compared_by_paired_bootstrap(files: Study) -> None:
 def test_a_bin_without_sentences_has_no_data(files: Study) -> None:
     table = compare_tables(files, Binning(edges=(50,)))[0]
     assert [row[4:] for row in table.rows if row[3] == 0] == [[None] * 4] * 2
+
+
+def test_sentences_are_counted_by_their_bleu(tmp_path: Path) -> None:
+    lines = {
+        "dogs chase a cat": "dogs chase a cat",  # 100
+        "dogs": "dogs",  # 100: of effective order 1
+        "no word of it": "dogs chase cats",  # 0
+        "a bird sings now": "",  # 0
+        "the cat sat down": "the cat",  # precisions of 1 for two orders, penalty exp(-1): 36.8
+        "one two three four": "one two three five",  # (3/4 * 2/3 * 1/2 * 1/2) ** (1/4): 59.5
+    }
+    paths = [tmp_path / "reference.en", tmp_path / "system.en"]
+    for path, texts in zip(paths, zip(*lines.items(), strict=True), strict=True):
+        path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    figure = sentence_bleu_figure(load_file_study(TextFiles(None, paths[:1], paths[1:])))
+    shares = zip(figure.bins, figure.series[0].values, strict=True)
+    assert {label: share for label, share in shares if share} == {
+        "0–10": 2 / 6,
+        "30–40": 1 / 6,
+        "50–60": 1 / 6,
+        "90–100": 2 / 6,
+    }
+    assert len(figure.bins) == 10
+
+
+def test_a_sentence_between_two_bins_is_in_the_higher_one(
+    files: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = np.array([0.0, 9.99, 10.0, 89.9, 90.0, 100.0] * 2)
+    monkeypatch.setattr("jtrans.analysis.figures.compare.sentence_scores", lambda *_: scores)
+    [first, *_] = sentence_bleu_figure(files).series
+    assert first.values == pytest.approx([2 / 6, 1 / 6, *[0] * 6, 1 / 6, 2 / 6])
 
 
 def test_the_sentences_that_differ_most_come_first(files: Study) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sacrebleu.metrics.bleu import BLEU
@@ -11,6 +13,8 @@ from sacrebleu.metrics.bleu import BLEU
 from jtrans.analysis.figures.bins import AS_IN_PAPER, Binning
 from jtrans.analysis.figures.length import closest_length, length_figures, sentence_score
 from jtrans.analysis.figures.results import Figure
+from jtrans.analysis.study.load_files import load_file_study
+from jtrans.analysis.study.members import TextFiles
 from jtrans.analysis.study.study import Study, Subject
 
 
@@ -90,19 +94,87 @@ def test_sentence_scores_are_averaged_in_their_bin(study: Study) -> None:
 
 def test_bins_without_sentences_have_no_data(study: Study) -> None:
     for name, figure in _figures(study).items():
-        if name == "length-ratio":
+        if name in ("length-ratio", "length-difference"):
             continue
         assert figure.counts == [12, 0, 0, 0, 0]
         assert figure.series[0].values[1:] == [None] * 4
         assert figure.series[0].low[1:] == figure.series[0].high[1:] == [None] * 4
 
 
-def test_further_references_count_in_all_three_figures(study: Study) -> None:
+@pytest.fixture
+def six(tmp_path: Path) -> Study:
+    """A file of six translations, by their numbers of words."""
+    return _of_lengths(tmp_path, [5, 5, 30, 12, 3, 4], [5, 6, 5, 24, 1, 4])
+
+
+def _of_lengths(folder: Path, references: Sequence[int], hypotheses: Sequence[int]) -> Study:
+    paths = [folder / "reference.en", folder / "system.en"]
+    for path, lengths in zip(paths, (references, hypotheses), strict=True):
+        path.write_text(
+            "".join(f"{' '.join(['dog'] * length)}\n" for length in lengths), encoding="utf-8"
+        )
+    return load_file_study(TextFiles(None, paths[:1], paths[1:]))
+
+
+def _shares(figure: Figure) -> dict[str, float | None]:
+    values = zip(figure.bins, figure.series[0].values, strict=True)
+    return {label: share for label, share in values if share}
+
+
+def test_length_differences_are_shares_of_the_sentences(six: Study) -> None:
+    figure = _figures(six)["length-difference"]
+    assert _shares(figure) == {  # 0, 1, -25, 12, -2, 0
+        "<-20": 1 / 6,
+        "-2": 1 / 6,
+        "0": 2 / 6,
+        "1": 1 / 6,
+        "11 to 20": 1 / 6,
+    }
+    assert figure.series[0].low[figure.bins.index("0")] == 0.0
+    assert figure.counts == []
+
+
+def test_length_differences_have_the_bins_of_compare_mt(tmp_path: Path) -> None:
+    ends = {
+        "<-20": [-21],
+        "-20 to -11": [-20, -11],
+        "-10 to -6": [-10, -6],
+        "-5": [-5],
+        "5": [5],
+        "6 to 10": [6, 10],
+        "11 to 20": [11, 20],
+        ">20": [21],
+    }
+    lengths = [25 + difference for pair in ends.values() for difference in pair]
+    figure = _figures(_of_lengths(tmp_path, [25] * 12, lengths))["length-difference"]
+    assert _shares(figure) == {label: pytest.approx(len(d) / 12) for label, d in ends.items()}
+    assert len(figure.bins) == 17
+
+
+def test_length_differences_are_to_the_closest_reference(six: Study) -> None:
+    second = ["dog " * length for length in (9, 6, 4, 4, 9, 9)]
+    six.text = replace(six.text, references=[*six.text.references, second])
+    figure = _figures(six)["length-difference"]
+    assert _shares(figure) == {"-2": 1 / 6, "0": 3 / 6, "1": 1 / 6, "11 to 20": 1 / 6}
+
+
+def test_shares_of_seeds_are_means_with_their_spread(six: Study, tmp_path: Path) -> None:
+    perfect = _of_lengths(tmp_path, [5, 5, 30, 12, 3, 4], [5, 5, 30, 12, 3, 4])
+    members = [*six.subjects[0].members, *perfect.subjects[0].members]
+    six.subjects = [Subject("two seeds", members, 0)]
+    figure = _figures(six)["length-difference"]
+    place = figure.bins.index("0")
+    assert figure.series[0].values[place] == pytest.approx((2 / 6 + 1) / 2)
+    assert figure.series[0].spread[place] == pytest.approx((1 - 2 / 6) / math.sqrt(2))
+
+
+def test_further_references_count_in_all_figures(study: Study) -> None:
     text = study.text
     hypotheses = study.subjects[0].hypotheses
     study.text = replace(text, references=[*text.references, hypotheses])
-    ratio, score, bleu = _figures(study, Binning(edges=(1,))).values()
+    ratio, difference, score, bleu = _figures(study, Binning(edges=(1,))).values()
     assert ratio.series[0].values == [1]
+    assert _shares(difference) == {"0": 1.0}
     assert score.series[0].values == [pytest.approx(1)] * 2
     longest = [i for i, line in enumerate(study.text.length_side.words) if len(line) >= 2]
     sets = [[lines[i] for i in longest] for lines in (hypotheses, text.reference_lines, hypotheses)]

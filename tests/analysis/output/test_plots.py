@@ -13,11 +13,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from jtrans.analysis.figures.results import CurveTable, Figure, Series, Table, as_json
+from jtrans.analysis.figures.results import CurveTable, Figure, Series, Table, as_json, as_table
+from jtrans.analysis.output.charts import draw as svg_of
 from jtrans.analysis.output.files import write_results
 from jtrans.analysis.output.plots import MARKERS, draw, draw_curves
 from jtrans.analysis.output.scales import COLOURS, apart, colour, text_colour
-from jtrans.analysis.output.tables import shown_table, to_csv
+from jtrans.analysis.output.tables import numeric_columns, shown_table, to_csv
 
 FIGURE = Figure(
     name="made-up",
@@ -106,6 +107,18 @@ def test_the_same_figure_gives_the_same_bytes(tmp_path: Path) -> None:
     for ending in ("svg", "pdf"):
         first, second = ((tmp_path / f"{name}.{ending}").read_bytes() for name in "ab")
         assert first == second
+
+
+def test_a_figure_without_common_counts_shows_none(tmp_path: Path) -> None:
+    series = [replace(line, values=[0.5, 0.25, 0.25]) for line in FIGURE.series]
+    figure = replace(FIGURE, counts=[], series=series, count_label="words")
+    columns, rows = shown_table(figure)
+    assert columns == ["x", "one", "two"]
+    assert [len(row) for row in rows] == [3] * 3 and numeric_columns(figure) == [False, True, True]
+    assert to_csv(as_table(figure)).splitlines()[0].startswith("x,one,one low")
+    text = draw(figure, tmp_path / "a")[0].read_text(encoding="utf-8")
+    assert "<!-- 10–19 -->" in text and "<!-- x -->" in text and "words" not in text
+    assert "hollow" not in svg_of(figure) and "words" not in svg_of(figure)
 
 
 def test_a_figure_without_any_data_is_drawn(tmp_path: Path) -> None:

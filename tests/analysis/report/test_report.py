@@ -67,7 +67,7 @@ def test_one_page_holds_everything(study: Study, tmp_path: Path) -> None:
     path, data = write_report(study, tmp_path / "out", Silent())
     html = path.read_text(encoding="utf-8")
     assert path == tmp_path / "out" / PAGE
-    for name in ("summary", "training", "length", "position", "frequency", "compare"):
+    for name in ("summary", "training", "length", "position", "frequency", "sentences", "compare"):
         assert f'<section id="{name}">' in html
     for name in ("examples", "attention", "method"):
         assert f'<section id="{name}">' in html
@@ -234,7 +234,12 @@ def test_runs_with_other_tokens_lose_only_what_cannot_be_compared(
     other = make_nouns(tmp_path / "other", bpe="none")
     study = load_study([run_on(corpus, "pieces"), run_on(other, "words")], "test", ON_CPU)
     data = gather(study, Silent())
-    assert [section.name for section in data.sections] == ["length", "frequency", "compare"]
+    assert [section.name for section in data.sections] == [
+        "length",
+        "frequency",
+        "sentences",
+        "compare",
+    ]
     assert any("different target tokens" in warning for warning in data.warnings)
     assert "different target tokens" in page(data)
 
