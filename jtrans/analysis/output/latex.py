@@ -18,16 +18,20 @@ _CHARACTERS = str.maketrans(
         "±": r"$\pm$",
         "×": r"$\times$",
         "≤": r"$\leq$",
+        "−": "$-$",
         "→": r"$\to$",
         "↓": r"$\downarrow$",
         "…": r"\dots{}",
     }
 )
+_MINUS = re.compile(r"(?<![^\s(<\[])-(?=\d)")  # of a number, not of a date or a name
+_AT_MOST = re.compile(r"<= (?=\d)")
 _LIGATURES = re.compile("(?<=[-'`,?!])(?=[-'`,])")  # between characters that may print as one
 
 
 def escape(text: str) -> str:
-    """Return a text that LaTeX prints as it is, in one line."""
+    """Return a text that LaTeX prints as it is, in one line, and numbers with signs of maths."""
+    text = _AT_MOST.sub("≤ ", _MINUS.sub("−", text))
     text = _LIGATURES.sub("{}", text.translate(_CHARACTERS)).replace("–", "--")
     return " ".join(text.split())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ COMMANDS = {
     r"\textbar{}": "|",
     r"\symbol{34}": '"',
     **{f"\\{character}": character for character in "&%$#_{}"},
+    "$-$": "-",
     "{}": "",  # between characters that would be joined
 }
 ASCII = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=12)
@@ -40,6 +42,25 @@ def test_signs_of_our_tables_are_commands_that_every_engine_knows() -> None:
     assert escape("81.2 ± 0.3 ↓") == r"81.2 $\pm$ 0.3 $\downarrow$"
     assert escape("10–19, p ≤ 1 × 2 → …") == r"10--19, p $\leq$ 1 $\times$ 2 $\to$ \dots{}"
     assert escape("系统 été") == "系统 été"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("-9.4", "$-$9.4"),
+        ("-20 to -11", "$-$20 to $-$11"),
+        ("<-20", r"\textless{}$-$20"),
+        ("0.5 [-0.1, 1.1]", "0.5 [$-$0.1, 1.1]"),
+        ("<= 0.001", r"$\leq$ 0.001"),
+        ("p <= 0.001", r"p $\leq$ 0.001"),
+        ("run-2", "run-2"),
+        ("2026-11-30", "2026-11-30"),
+        ("-v", "-v"),
+        ("a <= b", r"a \textless{}= b"),
+    ],
+)
+def test_numbers_have_minus_and_at_most_signs(text: str, expected: str) -> None:
+    assert escape(text) == expected
 
 
 def test_a_table_has_the_rules_of_booktabs_and_notes_as_comments() -> None:
