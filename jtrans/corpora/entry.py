@@ -78,6 +78,8 @@ class Entry(ConfigSection):
     title: str  # a description in one sentence
     languages: tuple[str, str]  # source and target
     sentences: dict[str, Count]  # pairs of each split, before cleaning
+    # the least and the most pairs of a complete train split, as shares of those in `sentences`
+    train_shares: tuple[float, float] = (0.98, 1.02)
     licence: str  # the licence of its text
     citation: str  # what to cite
     origin: str  # where its text comes from

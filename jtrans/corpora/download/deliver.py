@@ -29,6 +29,8 @@ from jtrans.progress import Progress, Silent
 
 # The most missing files that an error names.
 MOST_SHOWN = 6
+# As `Entry.train_shares`, for all other splits: these are never filtered.
+HELD_OUT_SHARES = (0.98, 1.02)
 # Where files are, and the original files they come from.
 Places = tuple[list[Path | FileTree], list[OriginalRecord]]
 
@@ -77,6 +79,7 @@ def deliver(
     else:
         raise _missing(entry, folder, missing)
     if folder:
+        _check_sizes(entry, splits, folder, progress)
         originals += [_local_record(path) for path in paths if path.is_relative_to(folder)]
     for line in describe_notes(splits):
         progress.say("Noticed", line)
@@ -227,6 +230,21 @@ def _read(entry: Entry, files: Mapping[str, list[PartFiles]]) -> dict[str, Paral
             for split, text in splits.items()
         }
     return splits
+
+
+def _check_sizes(
+    entry: Entry, splits: Mapping[str, ParallelText], folder: Path, progress: Progress
+) -> None:
+    """Warn of splits without the number of pairs that the catalogue says."""
+    for name, text in splits.items():
+        expected = entry.sentences.get(name, len(text))
+        least, most = entry.train_shares if name == "train" else HELD_OUT_SHARES
+        if not least * expected <= len(text) <= most * expected:
+            doubt = "complete" if len(text) < expected else "this corpus"
+            progress.warn(
+                f"{name} has {how_many(len(text), 'pair')}, {entry.name} has {expected:,}: "
+                f"is {folder} {doubt}?"
+            )
 
 
 def _without_blank_end(text: ParallelText) -> ParallelText:

@@ -136,7 +136,7 @@ def test_ready_files_stand_in_for_originals_and_are_said_to(tmp_path: Path) -> N
     assert list(delivery.corpus.splits["valid"].source) == ["val en &apos;s ."]
     assert delivery.options["source_segment"] == "whitespace"
     assert delivery.corpus.valid_every is None
-    assert log.lines == [f"Ready files train, valid, test taken from {folder} as they are"]
+    assert log.lines[:1] == [f"Ready files train, valid, test taken from {folder} as they are"]
 
 
 def test_originals_go_before_ready_files(tmp_path: Path) -> None:
@@ -166,6 +166,56 @@ def test_a_blank_pair_at_the_end_is_dropped_and_said(tmp_path: Path, tar: Any) -
     assert list(splits["train"].target) == ["Yes."]
     assert "Noticed train: blank pair at the end 1 · form feed inside a line 1" in log.lines
     assert any(line.startswith("warning") and "different sha256" in line for line in log.lines)
+
+
+def counted_files(train: int, valid: int, test: int) -> dict[str, bytes]:
+    """Make text with the file names of Multi30k, and as many lines as asked for."""
+    return {
+        f"{split}.{language}": "".join(f"{language} {i}\n" for i in range(count)).encode()
+        for split, count in (("train", train), ("val", valid), ("test", test))
+        for language in ("de", "en")
+    }
+
+
+def warnings_of(name: str, folder: Path) -> list[str]:
+    log = Log()
+    deliver(find_entry(name), folder, progress=log)
+    return [line.removeprefix("warning ") for line in log.lines if line.startswith("warning ")]
+
+
+def test_a_split_of_another_size_than_in_the_catalogue_gets_a_warning(tmp_path: Path) -> None:
+    folder = put(tmp_path / "in", counted_files(200, 1_014, 2_000))
+    assert warnings_of("multi30k-en-de", folder) == [
+        f"train has 200 pairs, multi30k-en-de has 29,000: is {folder} complete?",
+        f"test has 2,000 pairs, multi30k-en-de has 1,000: is {folder} this corpus?",
+    ]
+
+
+def test_ready_files_of_another_size_get_the_same_warning(tmp_path: Path) -> None:
+    folder = put(tmp_path / "in", counted_files(54_000, 7_283, 6_750))
+    assert warnings_of("iwslt14-de-en", folder) == [
+        f"train has 54,000 pairs, iwslt14-de-en has 160,239: is {folder} complete?"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("multi30k-de-en", (29_000, 1_014, 1_000)),
+        ("multi30k-de-en", (29_001, 1_015, 1_001)),  # a blank line more
+        ("iwslt14-de-en", (160_239, 7_283, 6_750)),
+        ("iwslt14-de-en", (174_443, 7_283, 6_750)),  # before cleaning
+        ("tatoeba-zh-en", (60_000, 1_000, 1_000)),  # as it grows
+        ("tatoeba-zh-en", (18_000, 1_000, 1_000)),  # a release of 2018
+    ],
+)
+def test_a_complete_copy_gets_no_warning(
+    tmp_path: Path, name: str, sizes: tuple[int, int, int]
+) -> None:
+    files = counted_files(*sizes)
+    if name.startswith("tatoeba"):
+        files = {path.replace(".de", ".zh"): data for path, data in files.items()}
+    assert warnings_of(name, put(tmp_path / "in", files)) == []
 
 
 LDC = [source.file for source in CATALOGUE["nist-zh-en"].sources][:8]
