@@ -20,7 +20,7 @@ from typing import overload
 
 import numpy as np
 
-from jtrans.errors import CorpusError
+from jtrans.errors import CorpusError, how_many
 from jtrans.files import disk_errors
 from jtrans.files import text as text_files
 from jtrans.files.packed import PACKINGS, fed_to, read_chunks
@@ -145,8 +145,10 @@ class LineFile(_Lines):
             position += len(chunk)
         if size and self._data[size - 1 : size] != b"\n":
             ends.append(np.array([size], np.int64))
-        if len(self.bad) > MOST_BAD * max(lines, 1):  # another kind of file
-            _check_text(path, self._data[:], 0)
+        total = sum(map(len, ends))
+        if len(self.bad) > MOST_BAD * total:
+            share = f" in {len(self.bad):,} of {how_many(total, 'line')}, too many to leave out"
+            _check_text(path, self._data[:], 0, share)
         if not lines and self.oddities["carriage return"] > 1:
             raise CorpusError(
                 f"{path} ends its lines with carriage returns (old Mac), not line feeds",
@@ -294,12 +296,13 @@ def _is_text(data: bytes) -> bool:
     return b"\0" not in data
 
 
-def _check_text(path: Path, chunk: bytes, lines_before: int) -> None:
+def _check_text(path: Path, chunk: bytes, lines_before: int, share: str = "") -> None:
+    """Refuse a chunk that is not text; `share` says how much of the file is not."""
     zero = chunk.find(b"\0")
     if zero >= 0:
         line = lines_before + chunk.count(b"\n", 0, zero) + 1
         raise CorpusError(
-            f"{path} is binary or UTF-16, not UTF-8 text: zero byte in line {line:,}",
+            f"{path} is binary or UTF-16, not UTF-8 text{share}: zero byte in line {line:,}",
             where=f"{path}:{line}",
             hint=f"convert it, if it is UTF-16: {fed_to('iconv -f UTF-16LE -t UTF-8', path)} > NEW",
             kind="corpus.binary",
@@ -309,7 +312,7 @@ def _check_text(path: Path, chunk: bytes, lines_before: int) -> None:
     except UnicodeDecodeError as error:
         line = lines_before + chunk.count(b"\n", 0, error.start) + 1
         raise CorpusError(
-            f"{path} is not UTF-8 text: byte 0x{chunk[error.start]:02x} in line {line:,}",
+            f"{path} is not UTF-8 text{share}: byte 0x{chunk[error.start]:02x} in line {line:,}",
             where=f"{path}:{line}",
             hint="convert it, if it is Latin-1: "
             f"{fed_to('iconv -f ISO-8859-1 -t UTF-8', path)} > NEW "

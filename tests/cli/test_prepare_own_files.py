@@ -285,6 +285,22 @@ def test_a_file_that_is_mostly_no_text_is_refused_all_the_same(jtrans: Jtrans) -
     assert result.code == 2 and "train.de is binary or UTF-16" in result.err
 
 
+def test_a_file_mostly_in_another_encoding_says_why_its_lines_are_not_left_out(
+    jtrans: Jtrans,
+) -> None:
+    spoil("train.de", dict.fromkeys(range(2, 42), b"T\xfcr"))
+    result = jtrans(*OWN, "--skip-bad-lines")
+    assert result.code == 2
+    assert (
+        "error: train.de is not UTF-8 text in 40 of 60 lines, too many to leave out: "
+        "byte 0xfc in line 3" in " ".join(result.err.split())
+    )
+    assert "iconv -f ISO-8859-1 -t UTF-8 < train.de" in result.err
+    spoil("train.de", dict.fromkeys(range(2, 32), b"T\xc3\xbcr"))
+    result = jtrans(*OWN, "--skip-bad-lines")
+    assert result.code == 0 and "10 bad lines (not UTF-8 10)" in result.err
+
+
 def test_files_whose_names_are_not_utf8_are_read_and_shown(jtrans: Jtrans) -> None:
     name = os.fsdecode(b"caf\xe9")
     write(name, PAIRS[:60])
