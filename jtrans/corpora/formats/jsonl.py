@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jtrans.corpora.formats.sides import named_sides
 from jtrans.corpora.lines import LineFile, notes_of, one_line
 from jtrans.corpora.parallel import ParallelText
 from jtrans.errors import CorpusError
@@ -28,8 +29,9 @@ _DECODER = json.JSONDecoder(parse_int=float)
 def read_jsonl(path: Path, languages: tuple[str, str], *, skips_bad: bool = False) -> ParallelText:
     """Read a file of JSON lines.
 
-    An object holds `{"de": "...", "en": "..."}`, the same under "translation", or
-    `{"source": "...", "target": "..."}`; other fields and blank lines are ignored.
+    An object holds `{"de": "...", "en": "..."}`, with any region and in any case, the same under
+    "translation", or `{"source": "...", "target": "..."}` or "src" and "tgt"; other fields and
+    blank lines are ignored.
     Bad lines are left out and counted if `skips_bad`.
 
     Raises:
@@ -66,8 +68,9 @@ def _pair(path: Path, number: int, line: str, languages: tuple[str, str]) -> tup
     if isinstance(value, Mapping) and isinstance(value.get("translation"), Mapping):
         value = value["translation"]
     if isinstance(value, Mapping):
-        for keys in (languages, ("source", "target")):
-            source, target = value.get(keys[0]), value.get(keys[1])
+        texts = list(value.values())
+        for sides in named_sides(tuple(value), languages):
+            source, target = (texts[side] for side in sides)
             if isinstance(source, str) and isinstance(target, str):
                 _check_characters(path, number, source, target)
                 return source, target

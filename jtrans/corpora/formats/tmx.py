@@ -8,7 +8,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jtrans.corpora.formats.xml_stream import fits_language, plain_tag, read_xml_stream
+from jtrans.corpora.formats.sides import fits_language, plain_tag
+from jtrans.corpora.formats.xml_stream import read_xml_stream
 from jtrans.corpora.lines import one_line
 from jtrans.corpora.parallel import ParallelText
 from jtrans.errors import CorpusError

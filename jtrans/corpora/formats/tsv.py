@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
-from jtrans.corpora.formats.xml_stream import fits_language, plain_tag
+from jtrans.corpora.formats.sides import named_sides
 from jtrans.corpora.lines import LineFile, notes_of
 from jtrans.corpora.parallel import ParallelText
 from jtrans.errors import CorpusError, how_many
 
-# What a cell of a heading looks like, unlike the words "de-facto" and "en-route".
-_TAG = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,4})*")
 # What to do about lines that are no pairs.
 COLUMNS = "separate columns by tabs: source, then target, or as named in line 1"
 
@@ -43,8 +39,8 @@ def read_tsv(
     good = (number for number in range(len(lines)) if number not in lines.bad)
     begin = next((number for number in good if lines[number].strip()), len(lines))
     heading = [cell.strip() for cell in lines[begin].split("\t")] if begin < len(lines) else []
-    if columns is None and (columns := _named_columns(heading, languages)):
-        begin += 1
+    if columns is None and (named := named_sides(tuple(heading), languages, mixed=True)):
+        columns, begin = named[0], begin + 1
     columns = columns or (0, 1)
     source, target = [], []
     for number in range(begin, len(lines)):
@@ -79,17 +75,3 @@ def _is_quoted(cell: str) -> bool:
     inner = cell[1:-1]
     is_enclosed = len(cell) > 1 and cell[0] == cell[-1] == '"'
     return is_enclosed and '""' in inner and '"' not in inner.replace('""', "")
-
-
-def _named_columns(cells: Sequence[str], languages: tuple[str, str]) -> tuple[int, int] | None:
-    """Return the columns of source and target, if the cells of a line name them."""
-    source = _columns_named(cells, languages[0], "source", "src")
-    target = _columns_named(cells, languages[1], "target", "tgt")
-    return next(((s, t) for s in source for t in target if s != t), None)
-
-
-def _columns_named(cells: Sequence[str], language: str, *words: str) -> list[int]:
-    """Return the columns with the name of a side: its language, a word, or a similar tag."""
-    exact = [i for i, cell in enumerate(cells) if plain_tag(cell) in (plain_tag(language), *words)]
-    near = (i for i, c in enumerate(cells) if _TAG.fullmatch(c) and fits_language(language, c))
-    return [*exact, *near]

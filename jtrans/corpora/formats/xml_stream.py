@@ -82,14 +82,3 @@ def _is_utf8(beginning: bytes) -> bool:
         return declared is not None and codecs.lookup(declared[1].decode("ascii")).name == "utf-8"
     except LookupError:
         return False
-
-
-def fits_language(language: str, tag: str) -> bool:
-    """Return whether text tagged `tag` is of `language`: "de" includes "de-AT", "zh-CN" "zh"."""
-    wanted, tagged = plain_tag(language), plain_tag(tag)
-    return wanted == tagged or tagged.startswith(f"{wanted}-") or wanted.startswith(f"{tagged}-")
-
-
-def plain_tag(language: str) -> str:
-    """Return the tag of a language in one of its spellings: "pt-br" for "pt_BR"."""
-    return language.lower().replace("_", "-")

@@ -54,6 +54,16 @@ def test_two_varieties_of_a_language_have_columns_of_their_own(tmp_path: Path) -
     assert pairs(read_tsv(path, ("zh", "zh-TW"))) == [("软件", "軟體")]
 
 
+@pytest.mark.parametrize(
+    "heading", ["de en", "src tgt", "src en", "de_AT target", "source de-DE en", "src tgt en-id"]
+)
+def test_languages_and_words_of_a_tsv_heading_go_together(tmp_path: Path, heading: str) -> None:
+    row = {"de": "Ja.", "src": "Ja.", "de_AT": "Ja.", "de-DE": "Ja.", "source": "web"}
+    cells = [row.get(name, "Yes.") for name in heading.split()]
+    path = write(tmp_path / "a.tsv", "\t".join(heading.split()) + "\n" + "\t".join(cells))
+    assert pairs(read_tsv(path, PAIR)) == [("Ja.", "Yes.")]
+
+
 @pytest.mark.parametrize("line", [("De-facto", "en-route"), ("de", "which"), ("Source", "goal")])
 def test_a_first_tsv_line_of_words_is_a_pair(tmp_path: Path, line: tuple[str, str]) -> None:
     path = write(tmp_path / "a.tsv", "\t".join(line) + "\nJa.\tYes.\n")
@@ -105,11 +115,19 @@ def test_a_file_without_a_pair_comes_with_what_it_should_hold(tmp_path: Path, te
         {"de": "Ja.", "en": "Yes.", "id": 3},
         {"translation": {"en": "Yes.", "de": "Ja."}},
         {"source": "Ja.", "target": "Yes."},
+        {"tgt": "Yes.", "src": "Ja."},
+        {"DE": "Ja.", "En": "Yes."},
+        {"en-US": "Yes.", "de_DE": "Ja.", "fr_FR": "Oui."},
+        {"translation": {"de_AT": "Ja.", "en": "Yes."}},
+        {"source": "web", "en_GB": "Yes.", "de": "Ja."},
+        {"de": None, "en": None, "source": "Ja.", "target": "Yes."},
         {"de": " Ja.\n", "en": "Yes."},
         {"de": "Ja.", "en": "Yes.", "hash": 10**4299},
     ],
 )
-def test_json_lines_hold_a_pair_in_one_of_three_forms(tmp_path: Path, line: dict[str, Any]) -> None:
+def test_json_lines_name_both_sides_by_languages_or_words(
+    tmp_path: Path, line: dict[str, Any]
+) -> None:
     text = json.dumps(line).replace("0" * 4299, "0" * 5000)  # no number of Python can be so long
     path = write(tmp_path / "a.jsonl", text + "\n\n")
     assert pairs(read_jsonl(path, PAIR)) == [("Ja.", "Yes.")]
@@ -122,7 +140,16 @@ def test_line_feeds_inside_json_texts_become_spaces_and_are_counted(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "line", ["{", '{"de": "Ja."}', '["Ja.", "Yes."]', '{"de": 1, "en": 2}', "[" * 100_000]
+    "line",
+    [
+        "{",
+        '{"de": "Ja."}',
+        '["Ja.", "Yes."]',
+        '{"de": 1, "en": 2}',
+        "[" * 100_000,
+        '{"source": "web", "en": "Yes."}',
+        "{}",
+    ],
 )
 def test_json_lines_without_a_pair_are_named(tmp_path: Path, line: str) -> None:
     path = write(tmp_path / "a.jsonl", f'{{"de": "Ja.", "en": "Yes."}}\n{line}\n')
