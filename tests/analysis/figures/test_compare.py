@@ -99,7 +99,7 @@ def test_a_sentence_between_two_bins_is_in_the_higher_one(
     files: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores = np.array([0.0, 9.99, 10.0, 89.9, 90.0, 100.0] * 2)
-    monkeypatch.setattr("jtrans.analysis.figures.compare.sentence_scores", lambda *_: scores)
+    monkeypatch.setattr("jtrans.analysis.figures.compare.shown_sentence_scores", lambda *_: scores)
     [first, *_] = sentence_bleu_figure(files).series
     assert first.values == pytest.approx([2 / 6, 1 / 6, *[0] * 6, 1 / 6, 2 / 6])
 
