@@ -48,6 +48,17 @@ def check_languages(corpus: Corpus, progress: Progress) -> None:
         _check_script(name, samples, corpus.languages, progress)
 
 
+def lower_case_warning(languages: tuple[str, str]) -> str | None:
+    """Warn of languages with two kinds of i, which lower case confuses, as sacreBLEU's does."""
+    dotted = [name for name in languages if base_language(name) in ("az", "tr")]
+    if not dotted:
+        return None
+    return (
+        f"lower case makes i of I in {' and '.join(dotted)} as in English, not ı, and an i with "
+        "another dot of İ: --cased keeps both"
+    )
+
+
 def is_narrow_by_default(corpus: Corpus) -> bool:
     """Return the default of the option `narrow`: whether full-width letters become ASCII.
 

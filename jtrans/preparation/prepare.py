@@ -24,6 +24,7 @@ from jtrans.preparation.assemble import assemble, corpus_info
 from jtrans.preparation.encode import Labelling, encode_splits
 from jtrans.preparation.labels.project import name_labels, number_entities
 from jtrans.preparation.labels.sources import open_labels
+from jtrans.preparation.languages import lower_case_warning
 from jtrans.preparation.learn import count_types, learn_pipeline, word_count_files
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.request import Preparation, Request, make_request, request_key
@@ -119,7 +120,8 @@ def run_steps(preparation: Preparation, result: Path, provenance: Mapping[str, A
     of_source = leftover_warning(splits["train"].source, pipeline.source, is_target=False)
     of_target = leftover_warning(splits["train"].target, pipeline.target, is_target=True)
     of_target = of_target or round_trip_warning(splits, pipeline.target, is_given=is_given)
-    for warning in filter(None, (of_source, of_target)):
+    of_case = lower_case_warning(request.corpus.languages) if options.lowercase else None
+    for warning in filter(None, (of_case, of_source, of_target)):
         progress.warn(warning)
     preparation.step("learning")
     statistics = encode_splits(preparation, selection.splits, pipeline, labelling)

@@ -423,6 +423,20 @@ def test_sides_that_look_swapped_are_warned_of(tmp_path: Path) -> None:
     assert not [text for text in listener.warnings[1:] if "swapped" in text]
 
 
+@pytest.mark.parametrize(
+    ("language", "lowercase", "number"), [("tr", True, 1), ("tr", False, 0), ("de", True, 0)]
+)
+def test_lower_case_is_warned_of_where_there_are_two_kinds_of_i(
+    language: str, lowercase: bool, number: int, tmp_path: Path
+) -> None:
+    listener = Listener()
+    corpus = Corpus("mine", (language, "en"), make_corpus().splits)
+    options = PrepareOptions(bpe_merges=30, lowercase=lowercase)
+    prepare(corpus, tmp_path / "out", options=options, workers=1, progress=listener)
+    found = [text for text in listener.warnings if text.startswith("lower case makes i of I in tr")]
+    assert len(found) == number
+
+
 def test_a_swapped_test_set_is_warned_of_in_any_language(tmp_path: Path) -> None:
     listener = Listener()
     corpus = make_corpus()
