@@ -45,7 +45,7 @@ class SystemOutput:
     # a key that exactly the systems share that differ only by their random seed, or that are
     # checkpoints of such runs; None for a system on its own
     group: str | None = None
-    run: str | None = None  # of a checkpoint that is scored beside others of its run: the run
+    run: str | None = None  # that checkpoints may share; None for a system on its own
     trained: str | None = None  # a key of the run, by which one that is used in two ways is known
 
 

@@ -155,7 +155,7 @@ def open_searches(
     """
     members = open_members(runs, split, next(iter(decodings.values())), data, progress)
     return [
-        replace(member, name=f"{member.name} {label}", decoding=decoding)
+        replace(member, name=f"{member.name} {label}", search=f" {label}", decoding=decoding)
         for group in seed_groups(members)
         for label, decoding in decodings.items()
         for member in group

@@ -133,8 +133,11 @@ class Member:
     words: StudyWords  # those of `text`
     decoding: DecodingChoices  # which checkpoint, and how it is loaded and translates
     progress: Progress
+    run_name: str = ""  # without what tells searches or checkpoints of a run apart
+    search: str = ""  # what the search adds to the name, if others are beside it
 
     def __post_init__(self) -> None:
+        self.run_name = self.run_name or self.name
         self.checkpoint = self.run.checkpoint(self.decoding.checkpoint)
         self._search = self.decoding.search_options(self.run)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import zip_longest
 
 from jtrans.analysis.study.load import seed_group_names, seed_groups
 from jtrans.analysis.study.members import FileMember, Member
@@ -22,10 +21,13 @@ def score_runs(
     tokenizer: str | None = None,
     sentence_scores: Sequence[SentenceScores] = (),
 ) -> Evaluation:
-    """Score every run, multi-bleu on its own words, and compare systems with the first one's.
+    """Score every member, multi-bleu on its own words, and compare systems with the first one's.
+
+    The seeds of a system with one search are a group; a run has the mean over its window.
 
     Args:
-        members: the runs, the baseline first; all references of their text are used.
+        members: of `open_members`, `open_searches` or `open_windows`, the baseline first; all
+            references of their text are used.
         metrics: names out of `TITLES`.
         lowercase: compare without case; None: if a run writes lower case.
         tokenizer: of BLEU, one of sacreBLEU's; None: that of the target language.
@@ -34,79 +36,14 @@ def score_runs(
     Raises:
         JtransError: a run that cannot translate, or an empty split.
     """
-    names = _group_of_each(members)
-    return _evaluate(members, names, metrics, lowercase, tokenizer, sentence_scores)
-
-
-def _group_of_each(members: Sequence[Member]) -> list[str]:
-    groups = seed_groups(members)
-    names = {
-        member.name: name
-        for name, group in zip(seed_group_names(groups), groups, strict=True)
-        for member in group
-    }
-    return [names[member.name] for member in members]
-
-
-def score_searches(
-    members: Sequence[Member],
-    metrics: Sequence[str],
-    lowercase: bool | None = None,
-    tokenizer: str | None = None,
-    sentence_scores: Sequence[SentenceScores] = (),
-    *,
-    labels: Sequence[str],
-) -> Evaluation:
-    """Score every run with every search; the seeds of a system with one search are one group.
-
-    The arguments are those of `score_runs`, with the members of `open_searches` and what it added
-    to the names of the runs.
-    """
-    groups = {}
-    for label in labels:
-        ending = f" {label}"
-        of_label = [member for member in members if member.name.endswith(ending)]
-        plain = [replace(each, name=each.name.removesuffix(ending)) for each in of_label]
-        for member, name in zip(of_label, _group_of_each(plain), strict=True):
-            groups[member.name] = name + ending
-    names = [groups[member.name] for member in members]
-    return _evaluate(members, names, metrics, lowercase, tokenizer, sentence_scores)
-
-
-def score_windows(
-    members: Sequence[Member],
-    metrics: Sequence[str],
-    lowercase: bool | None = None,
-    tokenizer: str | None = None,
-    sentence_scores: Sequence[SentenceScores] = (),
-) -> Evaluation:
-    """Score every checkpoint of the runs' windows; a run has the mean over its window.
-
-    The arguments are those of `score_runs`, with the members of `open_windows`.
-    """
-    runs = [member.name.rpartition("@")[0] for member in members]
-    by_run = {run: replace(member, name=run) for run, member in zip(runs, members, strict=True)}
-    groups = dict(zip(by_run, _group_of_each(list(by_run.values())), strict=True))
-    return _evaluate(
-        members, [groups[run] for run in runs], metrics, lowercase, tokenizer, sentence_scores, runs
-    )
-
-
-def _evaluate(
-    members: Sequence[Member],
-    groups: Sequence[str],
-    metrics: Sequence[str],
-    lowercase: bool | None,
-    tokenizer: str | None,
-    sentence_scores: Sequence[SentenceScores],
-    runs: Sequence[str] = (),
-) -> Evaluation:
     references = members[0].text.references
     lowercase = members[0].words.lowercase if lowercase is None else lowercase
+    systems = _system_of_each_run(members)
     outputs, segmented = [], _segmenting(references)
-    for member, name, run in zip_longest(members, groups, runs):
-        output = _output(member, name, segmented, lowercase=lowercase)
-        outputs.append(replace(output, run=run))
+    for member in members:
+        group = systems[member.run_name] + member.search
+        output = _output(member, group, segmented, lowercase=lowercase)
+        outputs.append(replace(output, run=member.run_name + member.search))
         member.release_model()
     return evaluate(
         outputs,
@@ -117,6 +54,17 @@ def _evaluate(
         tokenizer=tokenizer,
         sentence_scores=sentence_scores,
     )
+
+
+def _system_of_each_run(members: Sequence[Member]) -> dict[str, str]:
+    """Return the names of the systems by those of their runs."""
+    runs = {member.run_name: replace(member, name=member.run_name) for member in members}
+    groups = seed_groups(list(runs.values()))
+    return {
+        member.name: name
+        for name, group in zip(seed_group_names(groups), groups, strict=True)
+        for member in group
+    }
 
 
 def score_subjects(study: Study) -> Evaluation:

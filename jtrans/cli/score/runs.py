@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,17 +59,12 @@ def report_on_runs(
             translations that cannot be written.
     """
     from jtrans.analysis.study.load import case_warnings
+    from jtrans.analysis.study.scores import score_runs
 
-    members, score_all = _opened(runs, split, decoding, data, searches or {})
+    members = _opened(runs, split, decoding, data, searches or {})
     if output:
         output.paths(members)  # refused before anything is translated
-    evaluation = score_all(
-        members,
-        metrics=metrics,
-        lowercase=lowercase,
-        tokenizer=tokenizer,
-        sentence_scores=sentence_scores,
-    )
+    evaluation = score_runs(members, metrics, lowercase, tokenizer, sentence_scores)
     if output:
         output.write(members)
     details = [_details(member) for member in members]
@@ -102,19 +96,16 @@ def _opened(
     decoding: DecodingChoices,
     data: Path | None,
     searches: Mapping[str, DecodingChoices],
-) -> tuple[list[Member], Callable[..., Evaluation]]:
-    """Return what is scored: every run, with every search or checkpoint; and what scores it."""
+) -> list[Member]:
+    """Return what is scored: every run, or every search or checkpoint of each."""
     from jtrans.analysis.study.load import open_members, open_searches, open_windows
-    from jtrans.analysis.study.scores import score_runs, score_searches, score_windows
 
     if searches:
         for each in searches.values():
             each.check(runs)
-        score_all = functools.partial(score_searches, labels=list(searches))
-        return open_searches(runs, split, searches, data, _Bar()), score_all
-    if decoding.checkpoint == WINDOW:
-        return open_windows(runs, split, decoding, data, _Bar()), score_windows
-    return open_members(runs, split, decoding, data, _Bar()), score_runs
+        return open_searches(runs, split, searches, data, _Bar())
+    open_all = open_windows if decoding.checkpoint == WINDOW else open_members
+    return open_all(runs, split, decoding, data, _Bar())
 
 
 def _fitted(split: str) -> list[str]:
