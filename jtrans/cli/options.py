@@ -302,6 +302,19 @@ class DecodingOptions:
         )
 
 
+def refuse_given(group: Any, names: Sequence[str], why: str, hint: str = "leave it out") -> None:
+    """Refuse options of a group that differ from their defaults: they would have no effect.
+
+    Raises:
+        ConfigError: the first of them, and `why`.
+    """
+    for name in names:
+        if getattr(group, name) != getattr(type(group), name):
+            flags = {"lowercase": "lowercase/--cased"}
+            shown = flags.get(name, name.replace("_", "-"))
+            raise usage_error(f"--{shown} has no effect {why}", hint)
+
+
 def check_choice(name: str, value: str, valid: Sequence[str]) -> None:
     """Refuse an invalid value.
 

@@ -24,6 +24,7 @@ from jtrans.cli.options import (
     flag,
     option,
     option_group,
+    refuse_given,
     split_option,
 )
 from jtrans.errors import ConfigError, usage_error
@@ -131,11 +132,8 @@ class StudyOptions:
             )
         if not self.hyp:
             raise usage_error("--ref without --hyp", "--hyp A --hyp B --ref REFERENCE")
-        for name in ("split", "data", "checkpoint", "beam", "batch_tokens", "device", "precision"):
-            if getattr(self, name) != getattr(type(self), name):
-                raise usage_error(
-                    f"--{name.replace('_', '-')} has no effect on files", "leave it out"
-                )
+        of_runs = ("split", "data", "checkpoint", "beam", "batch_tokens", "device", "precision")
+        refuse_given(self, of_runs, "on files")
         return load_file_study(
             TextFiles(self.src, self.ref or [], self.hyp, self.train, self.languages),
             lowercase=bool(self.lowercase),
@@ -154,12 +152,8 @@ class StudyOptions:
             device=self.device,
             precision=self.precision,
         )
-        for name in TEXT_FILES:
-            if getattr(self, name) is not None:
-                raise usage_error(
-                    f"--{name} has no effect without --ref",
-                    "--hyp A --hyp B --ref REFERENCE analyses files without a run",
-                )
+        hint = "--hyp A --hyp B --ref REFERENCE analyses files without a run"
+        refuse_given(self, TEXT_FILES, "without --ref", hint)
         if not self.runs:
             raise usage_error(
                 "nothing to analyse",

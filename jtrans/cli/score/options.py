@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jtrans.cli import completion
 from jtrans.cli.options import (
@@ -15,6 +15,7 @@ from jtrans.cli.options import (
     flag,
     option,
     option_group,
+    refuse_given,
     split_option,
 )
 from jtrans.errors import usage_error
@@ -132,11 +133,7 @@ class ScoreOptions:
         runs, force, files = UNUSED
         use = files if self.hyp else force if self.force else runs
         for name in UNUSED[use]:
-            group: Any = self if name in vars(self) else decoding
-            if getattr(group, name) != getattr(type(group), name):
-                shown = "--lowercase/--cased" if name == "lowercase" else f"--{name}"
-                shown = shown.replace("_", "-")
-                raise usage_error(f"{shown} has no effect {use}", "leave it out")
+            refuse_given(self if name in vars(self) else decoding, [name], use)
 
     def inputs(self) -> list[tuple[str, str]]:
         """Return the files that the command reads, each after its option."""
