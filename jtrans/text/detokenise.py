@@ -32,12 +32,15 @@ _EVERYWHERE = [
     _rule(r"(?<=\w) @ (?=[\w-]+\.\w)", "@"),  # me @ home.de
     _rule(r"(?<=\d) – (?=\d)", "–"),  # 70 – 80
     _rule(r"(?<=\w) ‑ (?=\w)", "‑"),  # the non-breaking hyphen
+    # joiners of letters; not after the virama of Malayalam, where they end words
+    _rule(r"(?<=[^\s\u0d4d]) ([\u200c\u200d]) (?=\S)", r"\1"),
     _rule(r"(?<=\w) …", "…"),
     _rule(r"° (?=[CF]\b)", "°"),
     _rule(r"\b(US|NZ|HK|NT|AU) \$ ?(?=\d)", r"\1$"),
     _rule(r"(?<=[^\W\d_]) ’ (?=(?:[sdtm]|re|ve|ll)(?!\w))", "’", re.IGNORECASE),  # it ’ s
     _rule(r"(?<=\S) (?=[،؛؟۔।॥።፣፤፥፦։՝])", ""),  # of Arabic, Indic, Ethiopic, Armenian text
     _rule(r"(?<=\d) ([٫٬]) (?=\d)", r"\1"),  # separators of Arabic digits
+    _rule(r"(?<=\d) ٪", "٪"),
 ]
 _ELISION = _rule(r"(?<!\w)([cdjlmnst]|\w*qu) ’ (?=\w)", r"\1’", re.IGNORECASE)  # l ’ eau
 # Typographic quotes; these rules come after those for apostrophes.
@@ -54,35 +57,39 @@ _NOT_ENGLISH = [
 ]
 # What stands before and after an apostrophe inside a word, by language.
 _TURKISH_SUFFIX = (
-    "(?:[yn]?[aeıiuüə]|[yns]?[ıiuü]n(?:[aeıiuü]n?|ki\\w*)?|[nsy]?[ıiuü]|n?[dt][aeə]n?|[dt][aeə]k[ıi]\\w*"
-    "|[dt][ıiuü]r|l[aeə]r\\w*|y?l[aeə]|l[ıiuü]k?|s[ıiuü]z|ki|c[aeəıiuü]|[ıiuü]?nc[ıiuü]\\w*)(?!\\w)"
+    r"(?:[yn]?[aeıiuüə]|[yns]?[ıiuü]n(?:[aeıiuü]n?|ki\w*)?|[nsy]?[ıiuü]|n?[dt][aeə]n?"
+    r"|[dt][aeə]k[ıi]\w*|[dt][ıiuü]r|l[aeə]r\w*|y?l[aeə]|l[ıiuü]k?|s[ıiuü]z|ki|c[aeəıiuü]"
+    r"|[ıiuü]?nc[ıiuü]\w*)(?![\w'’])"  # before another apostrophe it is a word that is quoted
 )
+# not behind a quote: the letter 'd' is quoted
 _APOSTROPHES = {
-    "az": [(r"\w", _TURKISH_SUFFIX)],
-    "be": [("[бвгджзклмнпрстфхцчш]", "[еёіуюя]")],
+    "az": [(r"(?<![\w'’])\w+", _TURKISH_SUFFIX)],
+    "be": [("[бвгджзклмнпрстфхцчш]", r"[еёіуюя]\w*(?![\w'’])")],
     "br": [("c", "h")],
-    "ca": [(r"(?<!\w)[dlmnst]", r"\w"), (r"\w", r"(?:hi|ho|ls?|m|ns?|s|t)(?!\w)")],
-    "ga": [(r"(?<!\w)[bdm]", r"\w")],
-    "gl": [(r"(?<!\w)d", r"\w")],
-    "lb": [(r"(?<!\w)[dmnst]", r"\w")],
+    "ca": [(r"(?<![\w'’])[dlmnst]", r"\w"), (r"\w", r"(?:hi|ho|ls?|m|ns?|s|t)(?![\w'’])")],
+    "ga": [(r"(?<![\w'’])[bdm]", r"\w")],
+    "gl": [(r"(?<![\w'’])d", r"\w")],
+    "lb": [(r"(?<![\w'’])[dmnst]", r"\w")],
     "nl": [(r"(?<!\w)zo", r"n(?!\w)")],
-    "pt": [(r"(?<!\w)d", r"\w")],
-    "sq": [(r"(?<!\w)[çmnst]", r"\w")],
+    "pt": [(r"(?<![\w'’])d", r"\w")],
+    "sq": [(r"(?<![\w'’])[çmnst]", r"\w")],
     "sw": [("ng", "[aeiou]")],
-    "tr": [(r"\w", _TURKISH_SUFFIX)],
-    "uk": [("[бвгґджзклмнпрстфхцчшщ]", "[єїюя]")],
+    "tr": [(r"(?<![\w'’])\w+", _TURKISH_SUFFIX)],
+    "uk": [("[бвгґджзклмнпрстфхцчшщ]", r"[єїюя]\w*(?![\w'’])")],
     "uz": [("o", "[a-z]")],
 }
-_FINNISH_SUFFIX = "(?:n|t|[st]t[aä]|t[aä]|ss[aä]|l[lt][aä]|lle|ksi|kse|iin|een|seen|h[uy]n)(?!\\w)"
+_FINNISH_SUFFIX = (
+    "(?:n|t|[st]t[aä]|t[aä]|ss[aä]|l[lt][aä]|lle|ksi|kse|iin|een|seen|h[uy]n)(?!\\w|\\. ?\\d)"
+)
 _OF_LANGUAGE = {
     "ca": [_inside("l", "·", "l")],
     "fi": [_inside(r"\w", ":", _FINNISH_SUFFIX)],  # the EU:n of detokenizer.perl
-    "he": [_rule(r"(?<=[א-ת])(?: \"|\" )(?=[א-ת](?![א-ת]))", '"')],  # abbreviations
+    "he": [_rule(r"(?<=[א-ת])(?: \"|\" )(?=[א-ת](?![א-ת]| ?\"))", '"')],  # abbreviations
     # the marks of questions and exclamations stand behind a vowel; no word is without a vowel
-    "hy": [_rule(r"(?<=[ա-և]) ([՛՜՞])(?: (?=[բ-դզթժլ-նշչ-ւփ-ֆ]+(?!\w)))?", r"\1")],
+    "hy": [_rule(r"(?<=[Ա-և]) ([՛՜՞])(?: (?=[բ-դզթժլ-նշչ-ւփ-ֆ]+(?!\w)))?", r"\1")],
     "it": [_rule(r"(?<!\w)(po|mo) '(?=\w)", r"\1' ", re.IGNORECASE)],  # un po' d'acqua
     "nl": [_rule(rf"(?<=\S)' (?={_DUTCH_TIME})", " '")],
-    "sv": [_inside(r"[^\W_]", ":", r"[ns](?!\w)")],  # EU:s
+    "sv": [_rule(r"(?<=[A-ZÅÄÖ\d]): (?=[ns](?!\w|\. ?\d))", ":")],  # EU:s
     "uz": [_rule(r"(?<=g) '(?=[a-z])", "'", re.IGNORECASE)],  # but bog' ends a word
 }
 _SAME_ON_BOTH_SIDES = _rule(r"(?<!\S)” ([^”]+?) ”", r"”\1”")  # in Finnish and Swedish
@@ -111,7 +118,7 @@ class Repairs:
             line = _OPENING_DOUBLE[0].sub(_OPENING_DOUBLE[1], line)
         if "‘" in line and "‚" not in line:
             line = _OPENING_SINGLE[0].sub(_OPENING_SINGLE[1], line)
-        if self._has_narrow_guillemets and "«" in line and "»" in line:
-            opening, closing = sorted("«»", key=line.index)  # »so« in German and Danish
-            line = line.replace(f"{opening} ", opening).replace(f" {closing}", closing)
+        marks = [mark for mark in line if mark in "«»"]
+        if self._has_narrow_guillemets and marks and marks[0] != marks[-1]:
+            line = line.replace(f"{marks[0]} ", marks[0]).replace(f" {marks[-1]}", marks[-1])
         return line

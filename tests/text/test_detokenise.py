@@ -63,11 +63,35 @@ def _moses(language: str) -> Segmenter:
         ("sw", "Ng'ombe wa ng'ambo"),
         ("lb", "D'Haus an d'Leit"),
         ("ga", "B'fhéidir d'ól sé"),
+        ("fa", "او می‌رود."),
+        ("bn", "র‍্যাব"),
+        ("ar", "بنسبة ٥٠٪ من"),
+        ("hy", "Ի՞նչ է սա։ Ո՞վ։"),
+        # words apart that look like the parts of one
+        ("sv", "Källa: s. 12. Fråga: är det S? Storlek: stor."),
+        ("fi", "Hinta: n. 20 euroa."),
+        ("he", 'כיתה "א".'),
+        ("pt", "O grupo 'd' venceu."),
+        ("ca", "La 'd' i"),
+        ("tr", "Ona 'de' dedi."),
+        ("tr", "Kızın adı 'Su' ya da 'Ay'."),
+        ("uk", "Він мав 'єдиний' шанс."),
     ],
 )
 def test_a_line_comes_back(language: str, line: str) -> None:
     segmenter = _moses(language)
     assert segmenter.join(segmenter.segment(line)) == line
+
+
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [("ru", "Это правда» и ушёл в «Известия»."), ("he", '"הארץ" ו"מעריב"')],
+)
+def test_marks_without_a_partner_are_not_joined_to_other_words(language: str, line: str) -> None:
+    moses = _moses(language)
+    assert isinstance(moses, Moses)
+    words = moses.segment(line)
+    assert moses.join(words) == moses._detokenizer.detokenize(words, unescape=False)
 
 
 @pytest.mark.parametrize("line", ["Tom & Anna", "a — b", "c + d", "in the ’90s", "x = y * z"])
