@@ -148,8 +148,10 @@ def _parse_comet(file: str, text: str) -> list[_Column]:
     """Parse a JSON object that has a list of sentences for every file of translations."""
     try:
         content: Any = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _no_scores(file, f"it is no JSON object: {error}") from None
+    if not content:
+        raise _no_scores(file, "it names no translations")
     columns = []
     for name, sentences in content.items():
         place = f"{file}: {name}"

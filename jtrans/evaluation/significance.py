@@ -7,6 +7,7 @@ several seeds are compared by their means, over sentences and seeds (`jtrans.eva
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from jtrans.evaluation.seeds import SeedTest
 
 SIGNIFICANT = 0.05  # a lower p-value is called significant
-LOWER_IS_BETTER = ("ter", "wer", "cer", "metricx")  # error rates; other metrics: higher
+LOWER_IS_BETTER = {"ter", "hter", "character", "wer", "cer", "metricx"}  # error rates
 BETTER, WORSE = "*", "↓"  # marks of scores that differ significantly from the baseline's
 LEGEND = "* significantly better than {baseline}, ↓ significantly worse (p < 0.05)"
 
@@ -97,8 +98,8 @@ class PairedResult(SeedTest):
     @property
     def is_better(self) -> bool:
         """Whether the system scored better: higher, or in an error rate lower."""
-        is_lower_better = self.metric.casefold().startswith(LOWER_IS_BETTER)
-        return self.difference < 0 if is_lower_better else self.difference > 0
+        name = re.split("[^a-z]", self.metric.lower())[0]  # of MetricX-24: metricx
+        return self.difference < 0 if name in LOWER_IS_BETTER else self.difference > 0
 
     @property
     def mark(self) -> str:

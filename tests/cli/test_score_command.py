@@ -832,7 +832,7 @@ TEXT = ["--languages de-en", "--as-is"]
 SEARCH = ["--beam 7", "--length-penalty 0.5", "--length-penalty-form gnmt", "--max-length 9"]
 SEARCH += ["--batch-tokens 99", "--sweep beam=1,2", "--split valid", "--data data"]
 SCORES = ["--metric chrf", "--cased", "--tokenize intl", "--latex", "--output out"]
-SCORES += ["--sentences out.jsonl"]
+SCORES += ["--sentences out.jsonl", "--sentence-scores COMET=a"]
 MODEL = ["--checkpoint last", "--device cpu", "--precision fp32"]
 USES: list[tuple[str, list[str], list[str]]] = [
     ("on the scores of runs", ["run"], TEXT),
@@ -1205,6 +1205,8 @@ def test_scores_of_other_metrics_join_the_table(jtrans: Jtrans, files: Path) -> 
         ("COMET", "--sentence-scores COMET is not NAME=FILE"),
         ("COMET=,", "is not NAME=FILE"),
         ("chrf2=a", "the name chrf2 of sentence scores is that of another metric"),
+        ("multi_bleu=a", "the name multi_bleu of sentence scores is that of another metric"),
+        (" Name =a", "the name Name of sentence scores is that of another metric or field"),
         ("Line=a", "the name Line of sentence scores is that of another metric or field"),
         ("COMET=absent", "no such file: absent"),
         ("COMET=good.en", "good.en:1 has no scores of sentences"),
@@ -1263,3 +1265,11 @@ def test_every_sentence_of_runs_is_scored(
     assert of_files.replace('.en"', '"') == of_runs
     refused = jtrans("score", run, "--sentences", "out/run.en", "--output", "out")
     assert refused.code == 2 and "--sentences and --output name the same file" in refused.err
+
+
+def test_scores_of_sentences_do_not_join_those_of_systems_on_stdout(
+    jtrans: Jtrans, files: Path
+) -> None:
+    result = jtrans("score", "--hyp", "good.en", "--ref", "ref.en", "--sentences", "-")
+    assert result.code == 2
+    assert "--sentences writes to a file" in result.err

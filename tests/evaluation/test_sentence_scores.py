@@ -71,6 +71,8 @@ def test_small_scores_have_more_decimals(largest: str, decimals: int) -> None:
         ({"f": ["1", "", "2"]}, "f:2 .* '' is no number"),
         ({"f": ["1", "nan", "2"]}, "f:2 .* 'nan' is no number"),
         ({"f": ["{"]}, "f has no scores of sentences: it is no JSON object"),
+        ({"f": ['{"a": ' + "[" * 100_000]}, "f has no scores of sentences: it is no JSON object"),
+        ({"f": ["{}"]}, "f has no scores of sentences: it names no translations"),
         ({"f": ['{"a": []}']}, "f: a has no scores of sentences: it has no list"),
         ({"f": ['{"a": [{"mt": "x"}]}']}, "f: a .*: sentence 1 lacks 'mt' or 'COMET'"),
         ({"f": ['{"a": ["x"]}']}, "f: a .*: sentence 1 lacks"),

@@ -133,3 +133,18 @@ def test_marks_tell_better_from_worse_and_from_neither() -> None:
 def test_results_survive_json() -> None:
     [result] = compare(("poor", POOR), ("lucky", LUCKY), metrics=["bleu"])
     assert PairedResult.from_json(result.to_json()) == result
+
+
+@pytest.mark.parametrize(
+    ("metric", "is_better"),
+    [
+        *((name, True) for name in ("BLEU", "COMET", "TermAccuracy", "certainty", "xCOMET-XL")),
+        *((name, False) for name in ("TER", "HTER", "CharacTER", "WER", "MetricX-24", "MetricX")),
+    ],
+)
+def test_higher_is_better_but_for_error_rates(metric: str, is_better: bool) -> None:
+    result = PairedResult(
+        difference=0.5, p_value=0.01, samples=1000, baseline="a", system="b", metric=metric
+    )
+    assert result.is_better == is_better
+    assert result.describe().startswith(f"b is {'better' if is_better else 'worse'} than a by")

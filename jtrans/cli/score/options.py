@@ -31,6 +31,12 @@ _SEARCH = ("beam", "length_penalty", "length_penalty_form", "max_length", "batch
 _SCORES = ("metric", "lowercase", "tokenize", "sentence_scores", "latex", "sweep")
 _WRITTEN = ("output", "sentences")
 _MODEL = ("checkpoint", "device", "precision")
+# fields of the JSON output, which no other metric may replace
+FIELDS = (
+    *("system", "line", "name", "interval", "signature", "signatures", "length_ratio"),
+    *("brevity_penalty", "parameters", "frozen_parameters", "tokens_per_second", "checkpoint"),
+    *("split", "sentences", "tagging", "pos_accuracy", "entity_f1"),
+)
 UNUSED = {
     "on the scores of runs": _TEXT,
     "with --force": (*_TEXT, *_SEARCH, *_SCORES, *_WRITTEN, "split", "data"),
@@ -66,7 +72,8 @@ class ScoreOptions:
     )
     sentence_scores: list[str] | None = option(
         "Scores of all sentences in another metric: the output of comet-score --to_json, or a file "
-        "of numbers for each system; may repeat.",
+        "of numbers for each system; may repeat. Higher is better, but for TER, HTER, CharacTER, "
+        "WER, CER and MetricX.",
         "NAME=FILE,...",
     )
     output: Path | None = option("Folder for the runs' translations, a file for each.", "DIR")
@@ -157,19 +164,20 @@ class ScoreOptions:
         from jtrans.evaluation.systems import TITLES
 
         given = []
-        taken = {name.lower() for name in (*TITLES, *TITLES.values(), "system", "line")}
+        taken = {_plain(name) for name in (*TITLES, *TITLES.values(), *FIELDS)}
         for text in self.sentence_scores or []:
             name, _, files = text.partition("=")
-            if not name.strip() or not files.strip(","):
+            name = name.strip()
+            if not name or not files.strip(","):
                 raise usage_error(
                     f"--sentence-scores {shlex.quote(text)} is not NAME=FILE", "COMET=comet.json"
                 )
-            if name.lower() in taken:
+            if _plain(name) in taken:
                 raise usage_error(
                     f"the name {name} of sentence scores is that of another metric or field",
                     f"choose another name: {name}-given={files}",
                 )
-            taken.add(name.lower())
+            taken.add(_plain(name))
             lines = {file: read_line_file(Path(file)) for file in files.split(",") if file}
             given.append(SentenceScores.parse(name, lines))
         return given
@@ -200,3 +208,8 @@ class ScoreOptions:
                 )
             check_tokenizer(self.tokenize)
         return metrics
+
+
+def _plain(name: str) -> str:
+    """Return the name of a metric or field without what tells no two of them apart."""
+    return name.lower().replace("-", "_")

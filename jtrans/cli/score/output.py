@@ -29,8 +29,18 @@ def check_sentences(options: ScoreOptions) -> None:
     Raises:
         JtransError: they cannot, or would.
     """
-    for inputs in ({}, *({option: file} for option, file in options.inputs())):
-        check_outputs(inputs, {"--sentences": options.sentences})
+    if options.sentences == "-":
+        raise usage_error(
+            "--sentences writes to a file: the scores of systems are on stdout",
+            "--sentences sentences.jsonl",
+        )
+    _check_output("--sentences", str(options.sentences), options.inputs())
+
+
+def _check_output(option: str, name: str, inputs: Sequence[tuple[str, str]]) -> None:
+    """Refuse a file that cannot be written, or is one of the inputs, given after their options."""
+    for given in ({}, *({other: file} for other, file in inputs)):
+        check_outputs(given, {option: name})
 
 
 def write_sentences(report: ScoreReport, name: str) -> None:
@@ -74,8 +84,7 @@ class TranslationFolder:
         paths = [self.folder / f"{name}.{language}" for name in names]
         corpora = [member.corpus.folder.resolve() for member in members]
         for path in paths:
-            for inputs in ({}, *({option: file} for option, file in self.inputs)):
-                check_outputs(inputs, {"--output": str(path)})
+            _check_output("--output", str(path), self.inputs)
             if any(path.resolve().is_relative_to(corpus) for corpus in corpora):
                 raise _refusal(f"{path} would be in a prepared corpus")
         return paths

@@ -192,15 +192,7 @@ class ScoreReport:
         ]
 
     def _group_sentences(self, group: SeedGroup) -> Iterator[str]:
-        values = ", ".join(
-            "{0} {1:.{3}f} ± {2:.{3}f}".format(
-                TITLES.get(name, name),
-                group.mean(name),
-                group.deviation(name),
-                group.decimals(name),
-            )
-            for name in self.evaluation.metrics
-        )
+        values = ", ".join(_spread(group, name) for name in self.evaluation.metrics)
         if len(group.runs) > 1:
             for run in group.runs:
                 if len(run.members) > 1:
@@ -243,5 +235,12 @@ def _shown(group: SeedGroup, metric: str) -> str:
     return f"{value:.{decimals}f} {interval}".rstrip()
 
 
+def _spread(group: SeedGroup, metric: str) -> str:
+    """Return the mean of a metric over a group, and its deviation, as text."""
+    mean, deviation, decimals = group.mean(metric), group.deviation(metric), group.decimals(metric)
+    return f"{TITLES.get(metric, metric)} {mean:.{decimals}f} ± {deviation:.{decimals}f}"
+
+
 def _key(metric: str) -> str:
-    return metric.replace("-", "_")
+    """Return the field of a metric in the JSON output; other metrics keep their names."""
+    return metric.replace("-", "_") if metric in TITLES else metric

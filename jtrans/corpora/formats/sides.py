@@ -37,12 +37,15 @@ def named_sides(
     ways = [exact, words, [exact[side] + similar[side] for side in (0, 1)]]
     if mixed:
         ways.append([exact[side] + words[side] + similar[side] for side in (0, 1)])
-    return [(s, t) for sources, targets in ways for s in sources for t in targets if s != t]
+    pairs = [(s, t) for sources, targets in ways for s in sources for t in targets if s != t]
+    return list(dict.fromkeys(pairs))
 
 
 def _places(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """Return the positions of names that are wanted, those in the same spelling first."""
     plain = [plain_tag(word) for word in wanted]
-    return [i for i, name in enumerate(names) if plain_tag(name) in plain]
+    places = [i for i, name in enumerate(names) if plain_tag(name) in plain]
+    return sorted(places, key=lambda place: names[place] not in wanted)
 
 
 def _is_tag_of(language: str, name: str) -> bool:

@@ -11,7 +11,8 @@ from torch.nn import Parameter
 from jtrans.config import TrainingConfig
 from jtrans.training.weights.shards import is_sharded
 
-# of Adafactor; torch adds the square of the first, the 1e-30 of the paper, to squared gradients
+# of Adafactor: the least mean of squared gradients, of which torch takes the square, the 1e-30 of
+# the paper, as the least squared gradient; and the least root mean square of a matrix
 LEAST_MEAN, LEAST_SCALE = 1e-15, 1e-3
 
 
@@ -19,9 +20,9 @@ def make_optimiser(model: nn.Module, training: TrainingConfig) -> torch.optim.Op
     """Build Adam with decoupled weight decay, p <- p - rate decay p, Adafactor, or Nesterov's.
 
     Adafactor (Shazeer & Stern 2018) has the same decay, and takes the smaller of the rate and
-    1 / sqrt(t) times the root mean square of a matrix as the size of its step. The step does not
-    depend on the scale of the gradient. With torch's default it would: its least mean of squared
-    gradients, 1.2e-7, is larger than that of many matrices, whose steps are then always largest.
+    1 / sqrt(t) times the root mean square of a matrix as the size of its step. Above a root mean
+    square of 3e-8 the scale of the gradient does not matter. By torch's default it does below 3e-4,
+    as that of many matrices is: their steps are then always the largest.
     """
     settings = training.optimiser
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]

@@ -117,6 +117,7 @@ def test_a_file_without_a_pair_comes_with_what_it_should_hold(tmp_path: Path, te
         {"source": "Ja.", "target": "Yes."},
         {"tgt": "Yes.", "src": "Ja."},
         {"DE": "Ja.", "En": "Yes."},
+        {"DE": "Nein.", "de": "Ja.", "En": "No.", "en": "Yes."},
         {"en-US": "Yes.", "de_DE": "Ja.", "fr_FR": "Oui."},
         {"translation": {"de_AT": "Ja.", "en": "Yes."}},
         {"source": "web", "en_GB": "Yes.", "de": "Ja."},
