@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,17 +40,17 @@ class SentenceScores:
     columns: Sequence[_Column]
 
     @classmethod
-    def parse(cls, metric: str, files: Mapping[str, Sequence[str]]) -> SentenceScores:
+    def parse(cls, metric: str, files: Iterable[tuple[str, Sequence[str]]]) -> SentenceScores:
         """Parse the output of ``comet-score --to_json``, or one file of numbers for each system.
 
         Args:
             metric: its name.
-            files: the lines of each file, by its name.
+            files: the name and the lines of each.
 
         Raises:
             CorpusError: a file that has anything else.
         """
-        return cls(metric, [column for file in files.items() for column in _parse(*file)])
+        return cls(metric, [column for file in files for column in _parse(*file)])
 
     def values(self, systems: Mapping[str, Sequence[str]]) -> list[NDArray[np.float64]]:
         """Return the scores of the sentences of each system.
@@ -96,7 +96,13 @@ class SentenceScores:
     def _find(self, number: int, name: str, lines: Sequence[str], systems: int) -> _Column:
         """Return the scores of a system."""
         plain = [column for column in self.columns if column.texts is None]
-        if plain and (len(plain) != len(self.columns) or len(plain) != systems):
+        if plain and len(plain) != len(self.columns):
+            raise CorpusError(
+                f"{plain[0].place} has numbers alone, others have translations with their scores",
+                hint="give either one file of numbers per system, or the output of comet-score",
+                kind="corpus.sentence-scores",
+            )
+        if plain and len(plain) != systems:
             raise CorpusError(
                 f"{how_many(len(self.columns), 'file')} of {self.metric} scores for "
                 f"{how_many(systems, 'system')}",

@@ -124,7 +124,7 @@ class Trainer:
         self.step = Step(self.parameters, self.optimiser, training, self.guard)
         decay = training.ema_decay
         self.average = MovingAverage(model, decay) if decay else None
-        self.writer = CheckpointWriter(run, training)
+        self.writer = CheckpointWriter(run, training, is_alone=self.ranks.count == 1)
         self._set_state(TrainingState())
         self._initial: InitialState | None = None  # as long as nothing is saved
         self._read_later = 0 if model.device.type == "cpu" else READ_LATER

@@ -1267,6 +1267,18 @@ def test_every_sentence_of_runs_is_scored(
     assert refused.code == 2 and "--sentences and --output name the same file" in refused.err
 
 
+def test_systems_may_share_a_file_of_sentence_scores(jtrans: Jtrans, files: Path) -> None:
+    Path("numbers").write_text("0.5\n" * 3, encoding="utf-8")
+    command = ["score", "--hyp", "good.en", "bad.en", "--ref", "ref.en", "--json"]
+    result = jtrans(*command, "--sentence-scores", "COMET=numbers,numbers")
+    assert [system["COMET"] for system in json.loads(result.out)["systems"]] == [0.5, 0.5]
+
+
+def test_translations_of_runs_are_not_written_to_stdout(jtrans: Jtrans, make_run: MakeRun) -> None:
+    result = jtrans("score", make_run(), "--output", "-")
+    assert (result.code, "--output names a folder" in result.err) == (2, True)
+
+
 def test_scores_of_sentences_do_not_join_those_of_systems_on_stdout(
     jtrans: Jtrans, files: Path
 ) -> None:

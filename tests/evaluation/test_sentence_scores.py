@@ -31,7 +31,7 @@ def _comet(**systems: tuple[Sequence[str], Sequence[float]]) -> list[str]:
 def _values(
     files: Mapping[str, Sequence[str]], systems: Mapping[str, Sequence[str]] = SYSTEMS
 ) -> list[float]:
-    scores = SentenceScores.parse("COMET", files).score(systems, Bootstrap(3))
+    scores = SentenceScores.parse("COMET", files.items()).score(systems, Bootstrap(3))
     return [score.value for score in scores]
 
 
@@ -48,7 +48,7 @@ def test_numbers_belong_to_the_systems_in_order() -> None:
 
 def test_the_score_is_the_mean_and_so_on_every_drawn_test_set() -> None:
     bootstrap, values = Bootstrap(3), np.array([0.25, 0.5, 0.75])
-    given = SentenceScores.parse("COMET", {"f": [str(value) for value in values]})
+    given = SentenceScores.parse("COMET", [("f", [str(value) for value in values])])
     [score] = given.score({"a": A}, bootstrap)
     assert (score.name, score.value) == ("COMET", 0.5)
     drawn = bootstrap.weights @ values / 3
@@ -59,7 +59,7 @@ def test_the_score_is_the_mean_and_so_on_every_drawn_test_set() -> None:
 
 @pytest.mark.parametrize(("largest", "decimals"), [("-1.99", 4), ("2", 2), ("87.5", 2)])
 def test_small_scores_have_more_decimals(largest: str, decimals: int) -> None:
-    given = SentenceScores.parse("X", {"f": ["0", "0", largest]})
+    given = SentenceScores.parse("X", [("f", ["0", "0", largest])])
     assert [score.decimals for score in given.score({"a": A}, Bootstrap(3))] == [decimals]
 
 
@@ -81,7 +81,7 @@ def test_small_scores_have_more_decimals(largest: str, decimals: int) -> None:
 )
 def test_a_file_without_scores_is_refused(files: dict[str, list[str]], message: str) -> None:
     with pytest.raises(CorpusError, match=message):
-        SentenceScores.parse("COMET", files)
+        SentenceScores.parse("COMET", files.items())
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_file_without_scores_is_refused(files: dict[str, list[str]], message: 
         ({"f": ["1", "2", "3"]}, "1 file of COMET scores for 2 systems"),
         ({"f": ["1"] * 3, "g": ["1"] * 3, "h": ["1"] * 3}, "3 files of COMET scores for 2 systems"),
         ({"f": ["1"] * 3, "g": ["1"] * 2}, "g has 2 scores, b has 3 translations"),
-        ({"f": ["1"] * 3, "c": _comet(b=(B, [1, 1, 1]))}, "2 files of COMET scores for 2 systems"),
+        ({"f": ["1"] * 3, "c": _comet(b=(B, [1, 1, 1]))}, "f has numbers alone, others have"),
         (
             {"c": _comet(a=(A, [1, 1, 1]), x=([*B[:2], "fünf"], [1, 1, 1]))},
             "no COMET scores of b: the translations scored in c: x, .* differ from line 3 on",

@@ -23,6 +23,7 @@ from jtrans.training.saving import writer as writer_module
 from jtrans.training.saving.snapshot import Snapshot
 from jtrans.training.session import train
 from jtrans.training.state import TrainingState
+from jtrans.training.validation import Validator
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -147,6 +148,34 @@ def test_a_disk_that_was_full_for_a_while_costs_one_checkpoint(
     assert train(config, data=corpus.folder, run=tmp_path / "run").update == 9
     assert [each.update for each in Run(tmp_path / "run").checkpoints()] == [6, 9]
     assert "the checkpoint before this one is lost: the disk is full" in caplog.text
+
+
+def test_a_lost_checkpoint_is_not_the_best(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, calls = Snapshot.write, 0
+
+    def lose_second(snapshot: Snapshot, run: Run) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise WorkError("no room", kind="disk.full")
+        original(snapshot, run)
+
+    losses = iter([5.0, 1.0, 6.0, 7.0])
+    validate = Validator.__call__
+    monkeypatch.setattr(Snapshot, "write", lose_second)
+    monkeypatch.setattr(
+        Validator,
+        "__call__",
+        lambda self, *arguments: validate(self, *arguments) | {"loss": next(losses)},
+    )
+    config = make_config(validate_every=3, max_updates=12)
+    result = train(config, data=corpus.folder, run=tmp_path / "run")
+    run = Run(tmp_path / "run")
+    assert 6 not in [each.update for each in run.checkpoints()]
+    assert run.checkpoint("best").update == 3
+    assert result.best is not None and result.best["update"] == 3
 
 
 @pytest.mark.parametrize("validate_every", [3, 50], ids=["checkpoint", "log"])

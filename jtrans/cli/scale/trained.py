@@ -104,7 +104,7 @@ def scale_recipe(
         find_gradients,
         scaled_config,
     )
-    from jtrans.scaling.report import check_recipe, write_recipe, write_report
+    from jtrans.scaling.report import RECIPE, check_recipe, write_recipe, write_report
 
     check_recipe(plan.out)
     plan.out.mkdir(parents=True, exist_ok=True)
@@ -117,6 +117,7 @@ def scale_recipe(
     estimates = _predict(plan, larger, device)
     result = ScalingResult(plan, tuple(runs), depth, width, scaling, estimates)
     check_recipe(plan.out)  # again: training took its time
+    (plan.out / RECIPE).unlink(missing_ok=True)  # whose digest the new numbers do not have
     page = write_report(result)
     recipe = write_recipe(plan.out, plan.recipe, plan.config, larger, scaling.realised)
     same = plan.measured_name(larger)  # of a model that has these sizes already

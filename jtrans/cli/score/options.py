@@ -178,7 +178,8 @@ class ScoreOptions:
                     f"choose another name: {name}-given={files}",
                 )
             taken.add(_plain(name))
-            lines = {file: read_line_file(Path(file)) for file in files.split(",") if file}
+            paths = [file for file in files.split(",") if file]
+            lines = [(file, read_line_file(Path(file))) for file in paths]
             given.append(SentenceScores.parse(name, lines))
         return given
 

@@ -65,6 +65,8 @@ class TranslationFolder:
         """Return the folder that the options name, if any."""
         if options.output is None:
             return None
+        if str(options.output) == "-":
+            raise usage_error("--output names a folder", "jtrans translate RUN writes to stdout")
         sentences = [("--sentences", options.sentences)] if options.sentences else []
         return cls(options.output, [*options.inputs(), *sentences])
 

@@ -6,8 +6,8 @@ import functools
 import re
 from collections.abc import Sequence
 
-# What the name of a language looks like, unlike the words "de-facto" and "en-route".
-_TAG = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,4})*")
+# What the name of a language looks like, with a script or region, unlike "de_url" and "en-route".
+_TAG = re.compile(r"[A-Za-z]{2,3}([-_][A-Z][a-z]{3})?([-_]([A-Z]{2}|[0-9]{3})|-[a-z]{2})?")
 _WORDS = (("source", "src"), ("target", "tgt"))
 
 

@@ -1,8 +1,9 @@
 """Saves checkpoints while training goes on: a copy in memory, then a thread that writes it.
 
 Writing, hashing and syncing let go of Python's lock. One checkpoint is written at a time: saving
-the next waits. After an error while writing, the next save tries at once to write its own state,
-which is newer; if that fails as well, or training ends first, the error is raised.
+the next waits. After an error while writing, the next save of a single process tries at once to
+write its own state, which is newer; if that fails as well, or training ends first, the error is
+raised. Several processes end at once: they could not agree on the best checkpoint that is left.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from jtrans.models.base import TranslationModel
 from jtrans.nn.memory import available_memory
 from jtrans.runs import Run
 from jtrans.runs.event_log import vanished
-from jtrans.training.saving.snapshot import Snapshot
-from jtrans.training.saving.surplus import remove_surplus
+from jtrans.training.saving.snapshot import Snapshot, point_to_checkpoints
+from jtrans.training.saving.surplus import best_that_is_left, remove_surplus
 from jtrans.training.state import TrainingState
 from jtrans.training.stopping import METRICS
 
@@ -31,11 +32,18 @@ _log = logging.getLogger(__name__)
 
 
 class CheckpointWriter:
-    """Saves the checkpoints of one run, and removes those that are no longer needed."""
+    """Saves the checkpoints of one run, and removes those that are no longer needed.
 
-    def __init__(self, run: Run, training: TrainingConfig) -> None:
+    Args:
+        run: whose checkpoints they are.
+        training: which of them are kept.
+        is_alone: whether no other process trains the run, too.
+    """
+
+    def __init__(self, run: Run, training: TrainingConfig, *, is_alone: bool = True) -> None:
         self.run = run
         self.training = training
+        self.is_alone = is_alone
         self.damaged: set[int] = set()  # the updates of checkpoints that resuming passed over
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
@@ -56,9 +64,11 @@ class CheckpointWriter:
         returns.
 
         Raises:
-            JtransError: it could not be written.
+            JtransError: it could not be written; or of several processes, that before.
         """
         lost = self._lost()
+        if lost and not self.is_alone:
+            raise lost
         parts = model, optimiser, state, trained
         if not is_first:
             Snapshot.of(*parts, is_kept=False)
@@ -68,6 +78,7 @@ class CheckpointWriter:
             self._write(snapshot)
             if lost:
                 _log.warning("the checkpoint before this one is lost: %s", lost.message)
+                self._forget_lost(state)
             return
         # a daemon, so that Ctrl-C can end a process whose file system does not answer
         self._thread = threading.Thread(target=self._try, args=(snapshot,), daemon=True)
@@ -92,6 +103,13 @@ class CheckpointWriter:
         except JtransError as error:
             return error
         return None
+
+    def _forget_lost(self, state: TrainingState) -> None:
+        """Name the best checkpoint and the window among those that are there."""
+        there = self.run.checkpoints()
+        state.window.keep_only([each.update for each in there if each.update])
+        state.best = best_that_is_left(there, state)
+        point_to_checkpoints(self.run, state)
 
     @contextlib.contextmanager
     def finishing(self) -> Iterator[None]:

@@ -134,6 +134,14 @@ def test_json_lines_name_both_sides_by_languages_or_words(
     assert pairs(read_jsonl(path, PAIR)) == [("Ja.", "Yes.")]
 
 
+@pytest.mark.parametrize("ending", ["url", "id", "text", "len"])
+def test_other_fields_of_a_language_are_not_its_text(tmp_path: Path, ending: str) -> None:
+    line = {f"de_{ending}": "http://a.de/25", f"en_{ending}": "http://a.com/25"}
+    path = write(tmp_path / "a.jsonl", json.dumps(line | {"german": "Ja.", "english": "Yes."}))
+    with pytest.raises(CorpusError, match="object with both sides"):
+        read_jsonl(path, PAIR)
+
+
 def test_line_feeds_inside_json_texts_become_spaces_and_are_counted(tmp_path: Path) -> None:
     text = read_jsonl(write(tmp_path / "a.jsonl", '{"de": "a\\nb", "en": "c"}'), PAIR)
     assert pairs(text) == [("a b", "c")]
