@@ -64,10 +64,25 @@ class SentenceScores:
         Raises:
             CorpusError: a system without scores, or with those of other translations.
         """
-        return [
-            self._find(number, name, lines, len(systems)).values
-            for number, (name, lines) in enumerate(systems.items())
-        ]
+        plain = [column for column in self.columns if column.texts is None]
+        if not plain:
+            return [self._of_texts(*system).values for system in systems.items()]
+        if len(plain) < len(self.columns):
+            raise CorpusError(
+                f"{plain[0].place} has numbers alone, others have translations with their scores",
+                hint="give either one file of numbers per system, or the output of comet-score",
+                kind="corpus.sentence-scores",
+            )
+        if len(plain) != len(systems):
+            raise CorpusError(
+                f"{how_many(len(plain), 'file')} of {self.metric} scores for "
+                f"{how_many(len(systems), 'system')}",
+                hint="give one file of numbers per system, in the same order",
+                kind="corpus.sentence-scores",
+            )
+        for column, (name, lines) in zip(plain, systems.items(), strict=True):
+            _check_size(column, name, lines)
+        return [column.values for column in plain]
 
     def score(self, systems: Mapping[str, Sequence[str]], bootstrap: Bootstrap) -> list[Score]:
         """Return the score of each system, the mean of its `values`.
@@ -93,32 +108,8 @@ class SentenceScores:
             for each in values
         ]
 
-    def _find(self, number: int, name: str, lines: Sequence[str], systems: int) -> _Column:
-        """Return the scores of a system."""
-        plain = [column for column in self.columns if column.texts is None]
-        if plain and len(plain) != len(self.columns):
-            raise CorpusError(
-                f"{plain[0].place} has numbers alone, others have translations with their scores",
-                hint="give either one file of numbers per system, or the output of comet-score",
-                kind="corpus.sentence-scores",
-            )
-        if plain and len(plain) != systems:
-            raise CorpusError(
-                f"{how_many(len(self.columns), 'file')} of {self.metric} scores for "
-                f"{how_many(systems, 'system')}",
-                hint="give one file of numbers per system, in the same order",
-                kind="corpus.sentence-scores",
-            )
-        if plain:
-            column = plain[number]
-            if len(column.values) != len(lines):
-                raise CorpusError(
-                    f"{column.place} has {how_many(len(column.values), 'score')}, {name} has "
-                    f"{how_many(len(lines), 'translation')}",
-                    hint="line n must be the score of sentence n",
-                    kind="corpus.line-counts",
-                )
-            return column
+    def _of_texts(self, name: str, lines: Sequence[str]) -> _Column:
+        """Return the scores that come with the translations of a system."""
         differences = [_first_difference(column, lines) for column in self.columns]
         if None in differences:
             return self.columns[differences.index(None)]
@@ -129,6 +120,16 @@ class SentenceScores:
             f"most similar, differ from line {first} on",
             hint=f"compute {self.metric} of the same translations as are scored here",
             kind="corpus.sentence-scores",
+        )
+
+
+def _check_size(column: _Column, name: str, lines: Sequence[str]) -> None:
+    if len(column.values) != len(lines):
+        raise CorpusError(
+            f"{column.place} has {how_many(len(column.values), 'score')}, {name} has "
+            f"{how_many(len(lines), 'translation')}",
+            hint="line n must be the score of sentence n",
+            kind="corpus.line-counts",
         )
 
 

@@ -45,6 +45,14 @@ class EventLog:
         """Return the newest event of a start or an end of training, None if there is none."""
         return next(filter(is_start_or_end, reversed(self.events())), None)
 
+    def has_finished(self) -> bool | None:
+        """Return whether training ended by itself, neither stopped nor failed; None if never begun.
+
+        A run that is being trained, or whose process was killed, has not.
+        """
+        last = self.last_start_or_end()
+        return None if last is None else last.get("reason") not in (None, "stopped", "failed")
+
     def lasting_events(self) -> list[dict[str, Any]]:
         """Return the logged events without the curves of updates that training went back from."""
         kept: list[dict[str, Any]] = []

@@ -112,8 +112,7 @@ class ScalingPlan:
         corpus = PreparedCorpus.open(self.data)
         for seed in self.seeds:
             folder = self.run_folder(name, config, seed)
-            end = Run(folder).last_start_or_end() if Run.exists(folder) else None
-            if end is None or end.get("reason") in (None, "stopped", "failed"):
+            if not (Run.exists(folder) and Run(folder).has_finished()):
                 return False
             try:
                 check_same_run(Run.open(folder), config.with_training(seed=seed), corpus, free=())

@@ -214,13 +214,18 @@ def test_two_runs_are_compared_with_the_first(
     assert "one run of each system: the test does not cover variation between seeds" in lines
 
 
-def test_runs_that_differ_only_by_seed_get_mean_and_deviation(
-    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
-) -> None:
-    runs = [
+def _three_seeds(corpus: PreparedCorpus, make_run: MakeRun) -> list[Path]:
+    """Return runs of one system."""
+    return [
         _run_of(corpus, make_run, f"s{n}", weights_seed=n, config={"training": {"seed": n}})
         for n in (1, 2, 3)
     ]
+
+
+def test_runs_that_differ_only_by_seed_get_mean_and_deviation(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    runs = _three_seeds(corpus, make_run)
     other = _run_of(corpus, make_run, "other", config={"training": {"learning_rate": 0.5}})
     report = json.loads(jtrans("score", other, *runs, "--json").out)
     [group] = report["groups"]
@@ -239,10 +244,7 @@ def test_runs_that_differ_only_by_seed_get_mean_and_deviation(
 def test_sentence_scores_of_seeds_are_averaged(
     jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
 ) -> None:
-    runs = [
-        _run_of(corpus, make_run, f"s{n}", weights_seed=n, config={"training": {"seed": n}})
-        for n in (1, 2, 3)
-    ]
+    runs = _three_seeds(corpus, make_run)
     sentences = len(corpus.raw_lines("test", "target"))
     for value, run in zip((0.5, 0.6, 0.7), runs, strict=True):
         (run / "scores").write_text(f"{value}\n" * sentences, encoding="utf-8")
@@ -256,10 +258,7 @@ def test_sentence_scores_of_seeds_are_averaged(
 def test_groups_are_compared_over_sentences_and_seeds(
     jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
 ) -> None:
-    seeds = [
-        _run_of(corpus, make_run, f"s{n}", weights_seed=n, config={"training": {"seed": n}})
-        for n in (1, 2, 3)
-    ]
+    seeds = _three_seeds(corpus, make_run)
     others = [
         _run_of(
             corpus,

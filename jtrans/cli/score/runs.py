@@ -187,7 +187,7 @@ def _bands(
             others = _other_settings(
                 member, config, expected.checkpoint, lowercase, is_window=is_window
             )
-            if _is_unfinished(member.run):
+            if member.run.has_finished() is False:
                 others.append("its training is not finished")
             usual = tokenizer_name(member.run.pipeline.target.language)
             if expected.metric == "bleu" and tokenizer not in (None, usual):
@@ -214,12 +214,6 @@ def _digest(member: Member) -> str | None:
         return digest_of(member.corpus.digests(), member.text.split)
     except KeyError:  # of a version that did not record digests
         return None
-
-
-def _is_unfinished(run: Run) -> bool:
-    """Return whether a run is at work, was interrupted or stopped, or failed."""
-    last = run.last_start_or_end()
-    return last is not None and last.get("reason") in (None, "stopped", "failed")
 
 
 def _other_settings(
