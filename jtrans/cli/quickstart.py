@@ -148,7 +148,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _train(recipe: str, data: Path, out: Path, minutes: float, device: str | None) -> Result:
-    from jtrans.cli.train_table import train_with_table
+    from jtrans.cli.train.table import train_with_table
     from jtrans.nn.device import has_fast_bf16, resolve_device
     from jtrans.training.setup.continuing import one_of_several
 
@@ -190,7 +190,7 @@ def _conditions(study: Study, results: Sequence[Result]) -> list[Conditions]:
 
 
 def _print_conditions(conditions: Sequence[Conditions]) -> None:
-    from jtrans.cli.train_table import duration
+    from jtrans.cli.train.table import duration
 
     headings = ["system", "parameters", "training", "epochs", "AER", "aligned by"]
     rows = [

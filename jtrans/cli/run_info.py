@@ -109,8 +109,8 @@ def show_run(values: Mapping[str, Any]) -> None:
 
 
 def _rows(values: Mapping[str, Any]) -> list[list[str]]:
-    from jtrans.cli.train import REASONS, returns_text, skipped_text, window_text
-    from jtrans.cli.train_table import duration
+    from jtrans.cli.train.ending import REASONS, returns_text, skipped_text, window_text
+    from jtrans.cli.train.table import duration
 
     best, checkpoints, restarts = values["best"], values["checkpoints"], values["restarts"]
     count = f"{values['parameters']:,}" if values["parameters"] else "unknown number of"
@@ -280,7 +280,7 @@ def _spread(validations: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]
 
 
 def _validation_row(event: Mapping[str, Any]) -> list[str]:
-    from jtrans.cli.train_table import duration
+    from jtrans.cli.train.table import duration
 
     train, valid, perplexity, bleu = (event.get(name) for name in SHOWN)
     epoch, update = (f"{_number(event, name):,}" for name in ("epoch", "update"))

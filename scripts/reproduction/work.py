@@ -12,7 +12,7 @@ from pathlib import Path
 from jtrans.cli import console
 from jtrans.cli.main import show_error
 from jtrans.cli.stop_signals import StopSignals
-from jtrans.cli.train_table import TrainTable
+from jtrans.cli.train.table import TrainTable
 from jtrans.errors import CheckpointError, WorkError, usage_error
 from scripts.reproduction.catalogue import Experiment, Row
 from scripts.reproduction.data import open_data

@@ -22,7 +22,7 @@ from plugins.small_corpus import make_nouns
 from safetensors.torch import load_file, save_file
 
 from jtrans.cli.stop_signals import StopSignals
-from jtrans.cli.train import _suggest_continuing
+from jtrans.cli.train.ending import suggest_continuing
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.nn import device
 from jtrans.runs import Run
@@ -597,11 +597,11 @@ def test_later_seeds_of_a_stopped_restart_are_not_taken_for_new_ones(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["jtrans", "train", "r", *option, "--restart", "--run", "x"])
     runs = [Path(make_run(f"seed-{number}")) for number in (1, 2, 3)]
-    _suggest_continuing(runs[1], runs)
+    suggest_continuing(runs[1], runs)
     told = capsys.readouterr().err
     assert "Next: jtrans train r --run x --seeds 1,2\n" in told
     assert "then: jtrans train r --run x --seeds 3 --restart\n" in told
-    _suggest_continuing(runs[2], runs)
+    suggest_continuing(runs[2], runs)
     assert f"Next: jtrans train r {' '.join(option)} --run x\n" in capsys.readouterr().err
 
 

@@ -79,7 +79,7 @@ def test_a_lost_process_does_not_delete_again_what_was_trained_since(
         seen.append(restart)
         raise WorkError("far enough")
 
-    monkeypatch.setattr("jtrans.cli.train_table.train_with_table", noted)
+    monkeypatch.setattr("jtrans.cli.train.table.train_with_table", noted)
     run = make_run(launch=launch)
     jtrans("train", "demo/transformer", "--data", corpus.folder, "--run", run, "--restart")
     assert seen == [is_deleted]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jtrans.cli.train_table import TrainTable
+from jtrans.cli.train.table import TrainTable
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.runs import Run
 from jtrans.training.events import SampleTranslation, Validation

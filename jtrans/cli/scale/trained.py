@@ -183,7 +183,7 @@ def _suggest(
 
 def _train(plan: ScalingPlan, name: str, config: Config, device: str | None) -> ModelRuns:
     """Train a model with the table; leave with the exit code of a signal that stopped it."""
-    from jtrans.cli.train_table import TrainTable
+    from jtrans.cli.train.table import TrainTable
     from jtrans.scaling.experiment import train_model
 
     with StopSignals() as signals, contextlib.ExitStack() as tables:

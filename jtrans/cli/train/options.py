@@ -1,0 +1,113 @@
+"""Options of `jtrans train` in groups: its seeds, how it starts and ends, on what it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jtrans.cli.options import (
+    DEVICE,
+    MACHINE,
+    PRECISIONS,
+    flag,
+    option,
+    option_group,
+    read_seeds,
+    refuse_last,
+)
+from jtrans.errors import usage_error
+
+if TYPE_CHECKING:
+    from jtrans.config import Config
+
+START = "Start and end"
+
+
+@option_group
+class SeedOptions:
+    """The seed of a run, or those of several."""
+
+    seed: int | None = option("Seed of all randomness: training.seed", shown="the recipe's")
+    seeds: str | None = option(
+        "One run for each seed, one after the other, in RUN/seed-N.", "N,N,..."
+    )
+
+    def configs(self, run: Path, config: Config, settings: Sequence[str]) -> dict[Path, Config]:
+        """Return the configuration of each run to train, by its folder.
+
+        Args:
+            run: the folder that the user chose.
+            config: the configuration but for --seeds.
+            settings: those of --set.
+
+        Raises:
+            ConfigError: seeds that cannot be used, or not with the other options.
+        """
+        from jtrans.runs import Run
+
+        if self.seeds is None:
+            return {run: config}
+        numbers = read_seeds(self.seeds, settings)
+        refuse_last(config, "every seed", "--seeds")
+        if self.seed is not None:
+            raise usage_error("--seed and --seeds exclude each other", "use one of them")
+        if Run.exists(run):
+            raise usage_error(
+                f"{run} is a run itself: those of several seeds are folders in --run",
+                "--run with another folder",
+                where="--run",
+            )
+        return {run / f"seed-{number}": config.with_training(seed=number) for number in numbers}
+
+
+@option_group
+class StartOptions:
+    """How training starts and ends."""
+
+    max_minutes: float | None = option(
+        "Most minutes, last validation included: training.max_minutes",
+        shown="the recipe's",
+        panel=START,
+    )
+    restart: bool = flag("--restart", "Start over, deleting the run.", START)
+    from_: str | None = option("Start from its best weights.", "RUN", panel=START, names=["--from"])
+    keep_optimiser: bool = flag(
+        "--keep-optimiser", "With --from: the optimiser's moments, too.", START
+    )
+    dry_run: bool = flag("--dry-run", "Estimate size, memory and time; train nothing.", START)
+
+    def check(self) -> None:
+        """Refuse an option without the one that it needs.
+
+        Raises:
+            ConfigError: there is no run whose optimiser could be kept.
+        """
+        if self.keep_optimiser and self.from_ is None:
+            raise usage_error(
+                "--keep-optimiser needs --from", "--from RUN names the run to start from"
+            )
+
+
+@option_group
+class MachineOptions:
+    """On what training computes, and in how many processes."""
+
+    device: str | None = DEVICE
+    precision: str | None = option("training.precision", "|".join(PRECISIONS), "auto", MACHINE)
+    deterministic: bool = flag("--deterministic", "Only deterministic GPU kernels.", MACHINE)
+    processes: int | None = option("Train in N processes, on the CPU.", "N", "1", MACHINE, min=1)
+    gpus: str | None = option("Train on N GPUs, or on all.", "N|all", "1", MACHINE)
+    max_restarts: int = option(
+        "If a process dies, start all again, at most N times.", "N", panel=MACHINE, default=3, min=0
+    )
+    shard_model: bool = flag(
+        "--shard-model", "Divide weights and optimiser among the processes.", MACHINE
+    )
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the recipe that the options change; None for those not given."""
+        return {
+            "training.precision": self.precision,
+            "training.deterministic": self.deterministic or None,
+        }
