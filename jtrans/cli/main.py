@@ -122,22 +122,10 @@ def show_error(error: JtransError, *, as_json: bool) -> None:
         print(f"hint: {error.hint}", file=sys.stderr)
 
 
-def _usage_error(error: Any, arguments: Sequence[str] = ()) -> JtransError:
-    context = error.ctx.command_path if error.ctx else _command_path(arguments)
-    unknown = str(getattr(error, "option_name", "")).lstrip("-")
-    options = {name.lstrip("-"): name for name in getattr(error, "possibilities", None) or ()}
-    near = did_you_mean(unknown, options)
-    hint = f"did you mean {options[near]}?" if near else f"{context} --help"
-    if any(unknown.upper() in name for name in _argument_names(error.ctx)):
-        hint = f"{unknown.upper()} is given without an option: {context} {unknown.upper()}"
+def _usage_error(error: Any, arguments: Sequence[str]) -> JtransError:
+    """Return the error to show for a command line that Typer refuses."""
     message = error.format_message().split(" Did you mean")[0].split(" (Possible")[0]
-    extra = re.search(r"unexpected extra argument\S* \((\S+)\)", message)
-    if extra and any(
-        "--run" in each.opts and not each.is_flag for each in error.ctx.command.params
-    ):
-        hint = f"a run is given with --run: {context} --run {extra[1]}"
-    if "--seeds" in arguments and re.search(r"unexpected extra argument\S* \([\d ]+\)", message):
-        hint = "separate seeds by commas: --seeds 1,2,3"
+    hint = _usage_hint(error, message, arguments)
     value = _given_value(getattr(error, "param", None), arguments)
     ending = f" (got {value!r})" if value is not None else ""
     # as pydantic says it, by which Typer checks values
@@ -146,10 +134,30 @@ def _usage_error(error: Any, arguments: Sequence[str] = ()) -> JtransError:
     return JtransError(message.strip().rstrip(".") + ending, hint=hint, kind="command.usage")
 
 
+def _usage_hint(error: Any, message: str, arguments: Sequence[str]) -> str:
+    """Return what was probably meant, or else the command that shows the help."""
+    if "--seeds" in arguments and re.search(r"unexpected extra argument\S* \([\d ]+\)", message):
+        return "separate seeds by commas: --seeds 1,2,3"
+    command = error.ctx.command_path if error.ctx else _command_path(arguments)
+    extra = re.search(r"unexpected extra argument\S* \((\S+)\)", message)
+    if extra and any("--run" in each.opts and not each.is_flag for each in _parameters(error.ctx)):
+        return f"a run is given with --run: {command} --run {extra[1]}"
+    unknown = str(getattr(error, "option_name", "")).lstrip("-")
+    if any(unknown.upper() in names for names in _argument_names(error.ctx)):
+        return f"{unknown.upper()} is given without an option: {command} {unknown.upper()}"
+    options = {name.lstrip("-"): name for name in getattr(error, "possibilities", None) or ()}
+    near = did_you_mean(unknown, options)
+    return f"did you mean {options[near]}?" if near else f"{command} --help"
+
+
+def _parameters(context: Any) -> Any:
+    """Return the parameters of a command, none if it is not known."""
+    return context.command.params if context else ()
+
+
 def _argument_names(context: Any) -> list[list[str]]:
     """Return the names of each argument of a command, as its help shows them."""
-    parameters = context.command.params if context else ()
-    arguments = (each for each in parameters if each.param_type_name == "argument")
+    arguments = (each for each in _parameters(context) if each.param_type_name == "argument")
     return [re.findall("[A-Z]+", (each.metavar or each.name).upper()) for each in arguments]
 
 
@@ -179,6 +187,86 @@ def _given_value(parameter: Any, arguments: Sequence[str]) -> str | None:
     return given[-1] or None  # of others the last value counts
 
 
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with its exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    _prepare_streams()
+    leaving = Leaving()
+    let_threads_wait()
+    console.settings.arguments = arguments
+    code, is_final = _outcome(_general_options_first(arguments), leaving)
+    _log.info("end")
+    if "JTRANS_LAUNCHER" in os.environ:  # others need not wait for the import
+        from jtrans.training.distributed.place import say_ended
+
+        code = say_ended(code, is_final=is_final)
+    raise SystemExit(code)
+
+
+def _prepare_streams() -> None:
+    """Make the standard streams UTF-8 on every machine, and keep results apart from the rest."""
+    _replace_closed_streams()
+    console.outlive_readers()
+    for stream, errors in (
+        (sys.stdin, "strict"),
+        (sys.stdout, "backslashreplace"),  # for file names that are not UTF-8
+        (sys.stderr, "backslashreplace"),
+    ):
+        with contextlib.suppress(AttributeError, ValueError):
+            stream.reconfigure(encoding="utf-8", errors=errors, newline="\n")  # type: ignore[union-attr]
+    console.keep_results_apart()
+
+
+def _replace_closed_streams() -> None:
+    """Open the null device as each standard stream that the caller has closed (``>&-``)."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+
+
+def _general_options_first(arguments: list[str]) -> list[str]:
+    """Put the options of `jtrans` itself first: they may also follow the command."""
+    everywhere = ("--verbose", "--quiet", "--debug")
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    anywhere, others = list[str](), list[str]()
+    for word in arguments[:end]:
+        is_anywhere = word in everywhere or re.fullmatch("-[qv]+", word)
+        (anywhere if is_anywhere else others).append(word)
+    return [*anywhere, *others, *arguments[end:]]
+
+
+def _outcome(arguments: list[str], leaving: Leaving) -> tuple[int, bool]:
+    """Run the command and show what goes wrong.
+
+    Returns:
+        The exit code, and whether another start would end in the same way.
+    """
+    try:
+        leaving.take_signals()
+        try:
+            return _run(arguments), True
+        finally:
+            console.close_bars()
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error, file=sys.stderr)
+        else:
+            show_error(_usage_error(error, arguments), as_json="--json" in arguments)
+        return EXIT_BAD_INPUT, True
+    except (KeyboardInterrupt, typer.Abort):
+        print("interrupted", file=sys.stderr)
+        return 130, True
+    except BrokenPipeError:
+        _drop_output()  # the reader of our output has quit (head, less): not an error
+        return 0, True
+    except Exception as error:
+        if leaving.code is not None:
+            is_interrupt = leaving.code == 128 + signal.SIGINT
+            print("interrupted" if is_interrupt else "terminated", file=sys.stderr)
+            raise SystemExit(leaving.code) from None
+        return _show_failure(error, arguments)
+
+
 def _run(arguments: list[str]) -> int:
     try:
         app = build_app(arguments)
@@ -192,87 +280,26 @@ def _run(arguments: list[str]) -> int:
     return outcome if isinstance(outcome, int) else 0
 
 
-def _replace_closed_streams() -> None:
-    """Open the null device as each standard stream that the caller has closed (``>&-``)."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
-
-
 def _drop_output() -> None:
     """Drop what stdout still holds, or Python would try to write it again at its exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit with its exit code."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    _replace_closed_streams()
-    console.outlive_readers()
-    for stream, errors in (
-        (sys.stdin, "strict"),
-        (sys.stdout, "backslashreplace"),  # for file names that are not UTF-8
-        (sys.stderr, "backslashreplace"),
-    ):
-        with contextlib.suppress(AttributeError, ValueError):
-            stream.reconfigure(encoding="utf-8", errors=errors, newline="\n")  # type: ignore[union-attr]
-    console.keep_results_apart()
-    leaving = Leaving()
-    let_threads_wait()
-    console.settings.arguments = arguments
-    # these may also follow the command
-    everywhere = ("--verbose", "--quiet", "--debug")
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    anywhere, others = list[str](), list[str]()
-    for word in arguments[:end]:
-        is_anywhere = word in everywhere or re.fullmatch("-[qv]+", word)
-        (anywhere if is_anywhere else others).append(word)
-    arguments = [*anywhere, *others, *arguments[end:]]
-    debug = "--debug" in arguments
-    as_json = "--json" in arguments
-    is_final = True
+def _show_failure(error: Exception, arguments: Sequence[str]) -> tuple[int, bool]:
+    """Show why the command failed; return as `_outcome` does."""
+    if "--debug" in arguments:
+        import traceback
+
+        traceback.print_exception(error)
+    shown = _as_error(error)
+    if shown.kind != "distributed.other-rank" or shown.where:  # here that one shows it
+        show_error(shown, as_json="--json" in arguments)
     try:
-        leaving.take_signals()
-        try:
-            code = _run(arguments)
-        finally:
-            console.close_bars()
-    except UsageError as error:
-        if type(error).__name__ == "NoArgsIsHelpError":
-            print(error, file=sys.stderr)
-        else:
-            show_error(_usage_error(error, arguments), as_json=as_json)
-        code = EXIT_BAD_INPUT
-    except (KeyboardInterrupt, typer.Abort):
-        print("interrupted", file=sys.stderr)
-        code = 130
-    except BrokenPipeError:
-        _drop_output()  # the reader of our output has quit (head, less): not an error
-        code = 0
-    except Exception as error:
-        if leaving.code is not None:
-            is_interrupt = leaving.code == 128 + signal.SIGINT
-            print("interrupted" if is_interrupt else "terminated", file=sys.stderr)
-            raise SystemExit(leaving.code) from None
-        if debug:
-            import traceback
-
-            traceback.print_exc()
-        shown = _as_error(error)
-        if shown.kind != "distributed.other-rank" or shown.where:  # here that one shows it
-            show_error(shown, as_json=as_json)
-        try:
-            sys.stdout.flush()
-        except OSError:
-            _drop_output()
-        code = shown.exit_code
-        is_final = not isinstance(shown, InternalError) and shown.kind != "distributed.lost"
-    _log.info("end")
-    if "JTRANS_LAUNCHER" in os.environ:  # others need not wait for the import
-        from jtrans.training.distributed.place import say_ended
-
-        code = say_ended(code, is_final=is_final)
-    raise SystemExit(code)
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+    is_final = not isinstance(shown, InternalError) and shown.kind != "distributed.lost"
+    return shown.exit_code, is_final
 
 
 def _as_error(error: Exception) -> JtransError:
