@@ -100,11 +100,6 @@ class ViewOptions:
         "Joint systems: show the target attention of this token.", "N|TEXT", STRONGEST, SHOWN
     )
 
-    @property
-    def slices(self) -> dict[str, str | None]:
-        """The tokens whose slices of a grid to show, by option."""
-        return {"--source-token": self.source_token, "--target-token": self.target_token}
-
     def selection(self) -> ViewSelection:
         """Return the selection for the library.
 
@@ -116,6 +111,19 @@ class ViewOptions:
         layer = number_or_all("--layer", self.layer)
         head = number_or_all("--head", self.head)
         return ViewSelection(layer, head, self.source_token, self.target_token)
+
+    def check_slices(self, pairs: Sequence[ExplainedPair]) -> None:
+        """Refuse tokens whose slices of a grid to show, if no run has a grid.
+
+        Raises:
+            ConfigError: naming the option.
+        """
+        tokens = {"--source-token": self.source_token, "--target-token": self.target_token}
+        given = [name for name, token in tokens.items() if token is not None]
+        if given and not any(pair.explanation.has_slices for pair in pairs):
+            raise usage_error(
+                f"{given[0]} has no effect: no run is of a joint system", f"leave {given[0]} out"
+            )
 
 
 @grouped()
@@ -167,31 +175,21 @@ def attention(
                 for line, raw in numbered
             ]
         )
-    for run, explained in zip(opened, pairs, strict=True):
-        if not any(pair.explanation.maps for pair in explained):
-            raise ConfigError(
-                f"{run.name} has no attention to show: its system gives no attention maps",
-                hint="leave this run out",
-                kind="analysis.no-attention",
-            )
-    has_slices = any(pair.explanation.has_slices for pair in itertools.chain.from_iterable(pairs))
-    for name, token in shown.slices.items():
-        if token is not None and not has_slices:
-            raise usage_error(
-                f"{name} has no effect: no run is of a joint system", f"leave {name} out"
-            )
+    _check_maps(opened, pairs)
+    explained = list(itertools.chain.from_iterable(pairs))
+    shown.check_slices(explained)
     files = _write(opened, pairs, text.split, out)
     if as_json:
         console.print_json(
             {
                 "analysis": "attention",
                 "split": text.split,
-                "sentences": [pair.to_json() for explained in pairs for pair in explained],
+                "sentences": [pair.to_json() for pair in explained],
                 "files": [path.as_posix() for path in files],
             }
         )
         return
-    for pair in itertools.chain.from_iterable(pairs):
+    for pair in explained:
         _print(pair)
     console.say("Written", f"{len(files)} files; interactive page: {files[-1]}")
 
@@ -206,6 +204,16 @@ def _check_same_lines(
             hint="--data DIR takes the sentences of one corpus for all of them",
             kind="corpus.different-tests",
         )
+
+
+def _check_maps(runs: Sequence[Run], pairs: Sequence[Sequence[ExplainedPair]]) -> None:
+    for run, explained in zip(runs, pairs, strict=True):
+        if not any(pair.explanation.maps for pair in explained):
+            raise ConfigError(
+                f"{run.name} has no attention to show: its system gives no attention maps",
+                hint="leave this run out",
+                kind="analysis.no-attention",
+            )
 
 
 def number_or_all(option: str, value: str | None) -> int | str | None:
