@@ -311,15 +311,15 @@ def train_model(
     runs = {seed: Run.open(result.run) for seed, result in results.items()}
     base = layer_parameters(stack_sizes(plan.config), width_ratio(plan.config))
     return ModelRuns(
-        name,
-        layer_counts(config),
-        ffn_width(config),
-        layer_parameters(stack_sizes(config), width_ratio(config)) / base,
-        int(next(iter(runs.values())).info["parameters"]),
-        {seed: lowest_loss(run) for seed, run in runs.items()},
-        {seed: result.update for seed, result in results.items()},
-        {seed: result.seconds / 60 for seed, result in results.items()},
-        {seed: result.reason for seed, result in results.items()},
+        name=name,
+        layers=layer_counts(config),
+        ffn_width=ffn_width(config),
+        ratio=layer_parameters(stack_sizes(config), width_ratio(config)) / base,
+        parameters=int(next(iter(runs.values())).info["parameters"]),
+        losses={seed: lowest_loss(run) for seed, run in runs.items()},
+        updates={seed: result.update for seed, result in results.items()},
+        minutes={seed: result.seconds / 60 for seed, result in results.items()},
+        reasons={seed: result.reason for seed, result in results.items()},
     )
 
 

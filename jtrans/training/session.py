@@ -64,17 +64,17 @@ def train(
         check_installed()
     with joined(device, shard_model=shard_model, should_stop=should_stop) as ranks:
         return _Session(
-            config,
-            PreparedCorpus.open(data),
-            run,
-            ranks,
-            ranks.device(device),
-            restart,
-            initial,
-            keep_optimiser,
-            tensorboard,
-            events,
-            should_stop,
+            config=config,
+            corpus=PreparedCorpus.open(data),
+            run=run,
+            ranks=ranks,
+            device=ranks.device(device),
+            restart=restart,
+            initial=initial,
+            keep_optimiser=keep_optimiser,
+            tensorboard=tensorboard,
+            events=events,
+            should_stop=should_stop,
         ).train()
 
 
@@ -91,7 +91,7 @@ class _Plan:
     largest: int | None  # the size above which the run cuts micro-batches
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Session:
     """One start of training, on one of the `ranks`; see `train`."""
 

@@ -177,14 +177,14 @@ def _summary(subject: Subject) -> SystemSummary:
     return SystemSummary(
         subject.name,
         subject.index,
-        first.config(system_configs()).model.system,
-        int(parameters) if parameters is not None else None,
-        _mean([member.checkpoint.update for member in members]),
-        _mean([_minutes(member.run) for member in members]),
-        _mean([member.translation.tokens_per_second for member in members]),
-        [(member.checkpoint.name, str(member.run.folder)) for member in members],
-        int(first.info.get("frozen_parameters") or 0),
-        _decoding(members[0]),
+        kind=first.config(system_configs()).model.system,
+        parameters=int(parameters) if parameters is not None else None,
+        updates=_mean([member.checkpoint.update for member in members]),
+        minutes=_mean([_minutes(member.run) for member in members]),
+        tokens_per_second=_mean([member.translation.tokens_per_second for member in members]),
+        checkpoints=[(member.checkpoint.name, str(member.run.folder)) for member in members],
+        frozen=int(first.info.get("frozen_parameters") or 0),
+        decoding=_decoding(members[0]),
     )
 
 
