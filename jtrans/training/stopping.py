@@ -24,11 +24,14 @@ class StopRequestError(Exception):
     """The caller has asked to stop."""
 
 
+def as_loss(metric: str, value: float) -> float:
+    """Return `value` of `metric` (a key of `METRICS`) as a number of which lower is better."""
+    return value if metric == "valid-loss" else -value
+
+
 def is_better(metric: str, value: float, best: float | None) -> bool:
     """Return whether `value` of `metric` (a key of `METRICS`) is better than `best`."""
-    if best is None:
-        return True
-    return value < best if metric == "valid-loss" else value > best
+    return best is None or as_loss(metric, value) < as_loss(metric, best)
 
 
 @dataclass(frozen=True)

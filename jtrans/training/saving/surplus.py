@@ -13,7 +13,7 @@ from jtrans.errors import CheckpointError
 from jtrans.runs import OPTIMISER, STATE, WEIGHTS, Checkpoint, Run
 from jtrans.training.checkpoint import read_state
 from jtrans.training.state import TrainingState
-from jtrans.training.stopping import METRICS, is_better
+from jtrans.training.stopping import METRICS, as_loss, is_better
 
 _log = logging.getLogger(__name__)
 
@@ -32,15 +32,14 @@ def remove_surplus(
     update: int,
     *,
     metric: str,
-    higher_is_better: bool,
     needed: Collection[int],
     damaged: Collection[int] = (),
 ) -> None:
     """Delete the checkpoints up to `update`, the newest, that `keep` does not cover.
 
-    They are ranked by the validation's `metric`; those of the `needed` updates stay. Checkpoints
-    that cannot be read are left alone, and so are those of the `damaged` updates and those after
-    `update`: training was resumed from an earlier one because they are damaged.
+    They are ranked by `metric`, a key of `METRICS`; those of the `needed` updates stay.
+    Checkpoints that cannot be read are left alone, and so are those of the `damaged` updates and
+    those after `update`: training was resumed from an earlier one because they are damaged.
     """
     checkpoints: list[Checkpoint] = []
     saved: list[Saved] = []
@@ -54,8 +53,8 @@ def remove_surplus(
         except CheckpointError as error:
             _log.warning("%s (%s): left alone", error.message, error.where)
             continue
-        value = state.validation.get(metric) if state.is_validated else None
-        loss = -value if value is not None and higher_is_better else value
+        value = state.validation.get(METRICS[metric]) if state.is_validated else None
+        loss = None if value is None else as_loss(metric, value)
         saved.append(Saved(loss, state.seconds / 3600.0))
         checkpoints.append(checkpoint)
     chosen = choose_checkpoints_to_keep(saved, keep)

@@ -25,7 +25,6 @@ from jtrans.runs.event_log import vanished
 from jtrans.training.saving.snapshot import Snapshot, point_to_checkpoints
 from jtrans.training.saving.surplus import best_that_is_left, remove_surplus
 from jtrans.training.state import TrainingState
-from jtrans.training.stopping import METRICS
 
 COPY_SHARE = 0.5  # of the memory that is available; the rest is left to training
 _log = logging.getLogger(__name__)
@@ -138,14 +137,13 @@ class CheckpointWriter:
         if not self.run.folder.is_dir():  # creating it anew would not make a run of it
             raise vanished(self.run.folder)
         snapshot.write(self.run)
-        metric, state = self.training.best_metric, snapshot.state
+        state = snapshot.state
         self.damaged.discard(state.update)  # written anew
         remove_surplus(
             self.run,
             self.training.keep,
             state.update,
-            metric=METRICS[metric],
-            higher_is_better=metric != "valid-loss",
+            metric=self.training.best_metric,
             needed={*state.window.needed, *([state.best["update"]] if state.best else [])},
             damaged=self.damaged,
         )

@@ -18,7 +18,7 @@ from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.nn.device import prepare_device, resolve_device, resolve_precision
 from jtrans.progress import Progress
 from jtrans.runs import WEIGHTS, Checkpoint, Run
-from jtrans.training.stopping import METRICS
+from jtrans.training.stopping import METRICS, as_loss
 from jtrans.training.validation import Validator
 from jtrans.training.weights.averaging import average_weights, undamaged_hint
 from jtrans.training.weights.initial import check_vocabularies
@@ -87,7 +87,7 @@ def validate_averages(
             kind="checkpoint.not-finite",
         )
     # of equal ones that of the fewest checkpoints
-    return sorted(finite, key=lambda each: each.value if metric == "valid-loss" else -each.value)
+    return sorted(finite, key=lambda each: as_loss(metric, each.value))
 
 
 def _measuring(config: Config, metric: str) -> Config:
