@@ -45,7 +45,7 @@ class SeedSample:
     @property
     def deviation(self) -> float | None:
         """The sample standard deviation between the runs, None for a single one."""
-        return float(self.values.std(ddof=1)) if self.runs > 1 else None
+        return deviation_of(self.values)
 
     def interval(self) -> float | None:
         """Return half the width of the 95 % interval of the mean, over sentences and seeds.
@@ -155,6 +155,11 @@ def compare_means(
     if noise is not None and difference:
         p = max(p, noise.p_value(drawn, difference))
     return SeedTest(difference, p, drawn.size, bool(terms), is_borrowed, is_same_runs)
+
+
+def deviation_of(values: Sequence[float] | NDArray[np.float64]) -> float | None:
+    """Return the sample standard deviation, None for a single value."""
+    return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
 def t_quantile(freedom: int) -> float:

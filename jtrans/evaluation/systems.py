@@ -17,7 +17,7 @@ from jtrans.evaluation.bleu import MultiBleu, multi_bleu
 from jtrans.evaluation.bootstrap import Bootstrap
 from jtrans.evaluation.leftovers import escaped_warning, normal_form_warning, tokenised_warning
 from jtrans.evaluation.scores import CHRF_WITH_WORDS, METRICS, Score, sacrebleu_scores
-from jtrans.evaluation.seeds import SeedSample, compare_means
+from jtrans.evaluation.seeds import SeedSample, compare_means, deviation_of
 from jtrans.evaluation.sentence_scores import SentenceScores
 from jtrans.evaluation.significance import PairedResult
 
@@ -117,7 +117,7 @@ class SeedGroup:
         values = self._of_each_run(metric)
         if len(values) == 1:
             values = [system.value(metric) for system in self.members]
-        return float(np.std(values, ddof=1)) if len(values) > 1 else None
+        return deviation_of(values)
 
     def _of_each_run(self, metric: str) -> list[float]:
         return [float(np.mean([each.value(metric) for each in run.members])) for run in self.runs]

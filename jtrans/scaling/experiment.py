@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import EXIT_BAD_INPUT, ConfigError, JtransError, WorkError
-from jtrans.evaluation.seeds import t_quantile
+from jtrans.evaluation.seeds import deviation_of, t_quantile
 from jtrans.files import write_text
 from jtrans.models.zoo import system_configs
 from jtrans.processors import own_command
@@ -174,7 +174,7 @@ class GradientSpread:
     @property
     def deviation(self) -> float | None:
         """The sample standard deviation, None for one seed."""
-        return statistics.stdev(self.values) if len(self.values) > 1 else None
+        return deviation_of(self.values)
 
     @property
     def half_interval(self) -> float | None:

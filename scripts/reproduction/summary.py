@@ -11,7 +11,7 @@ import numpy as np
 
 from jtrans.data.prepared import digest_of
 from jtrans.evaluation.scores import Score
-from jtrans.evaluation.seeds import t_quantile
+from jtrans.evaluation.seeds import deviation_of, t_quantile
 from jtrans.evaluation.significance import PairedResult
 from jtrans.evaluation.systems import SeedGroup, SystemScores, compare_groups
 from scripts.reproduction.catalogue import Experiment, Row
@@ -48,8 +48,7 @@ class RowSummary:
 
     def deviation(self, split: str, metric: str) -> float | None:
         """Return the sample standard deviation between seeds, None for a single one."""
-        values = self.values(split, metric)
-        return float(np.std(values, ddof=1)) if len(values) > 1 else None
+        return deviation_of(self.values(split, metric))
 
     def band(self, split: str, metric: str) -> tuple[float, float] | None:
         """Return the 95 % prediction interval of one more seed, None without several seeds."""

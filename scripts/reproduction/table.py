@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jtrans.evaluation.seeds import deviation_of
 from jtrans.evaluation.significance import PairedResult, p_text
 from scripts.reproduction.catalogue import Experiment
 from scripts.reproduction.notes import notes
@@ -94,8 +95,8 @@ def minutes_of(values: Sequence[float]) -> str:
 
 def spread_of(values: Sequence[float], digits: int) -> str:
     """Return the mean as text, with the standard deviation of several values."""
-    text = f"{np.mean(values):.{digits}f}"
-    return text if len(values) < 2 else f"{text} ± {np.std(values, ddof=1):.{digits}f}"
+    text, deviation = f"{np.mean(values):.{digits}f}", deviation_of(values)
+    return text if deviation is None else f"{text} ± {deviation:.{digits}f}"
 
 
 def significance_of(pair: PairedResult | None) -> str:
