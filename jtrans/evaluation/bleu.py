@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.bleu import BLEU, BLEUScore
 
 from jtrans.evaluation.references import present
 from jtrans.evaluation.scores import check_lines, make_metric
@@ -85,28 +84,17 @@ def drawn_bleu_of(counts: NDArray[Any]) -> NDArray[np.float64]:
     return np.where(has_tokens, sacrebleu_of(counts), np.nan)
 
 
-@dataclass(frozen=True)
-class MultiBleu:
-    """The papers' tokenised BLEU, score and precisions in percent."""
-
-    score: float
-    precisions: tuple[float, ...]
-    brevity_penalty: float
-    hypothesis_length: int
-    reference_length: int
-
-
 def multi_bleu(
     hypotheses: Sequence[Sequence[str]],
     references: Sequence[Sequence[Sequence[str]]],
     *,
     lowercase: bool = False,
-) -> MultiBleu:
+) -> BLEUScore:
     """Score words as multi-bleu.perl does: corpus BLEU-4 of the words as given, not smoothed.
 
-    The score is zero when any n-gram order has no match. Where the script would divide by
-    zero (no words at all on one side), everything but the lengths is zero. As in the
-    script, a blank line of one of several sets is a reference of no words.
+    The score is zero when any n-gram order has no match, also where the script would divide by
+    zero: without any words on one side. As in the script, a blank line of one of several sets is a
+    reference of no words.
 
     Args:
         hypotheses: the words of each line, BPE undone.
@@ -129,9 +117,9 @@ def multi_bleu(
         ]
 
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
-    score = metric.corpus_score(joined(hypotheses), [joined(lines) for lines in references])
-    lengths = score.sys_len, score.ref_len
-    if not all(lengths):
-        return MultiBleu(0.0, (0.0,) * MAX_ORDER, 0.0, *lengths)
+    score: BLEUScore = metric.corpus_score(
+        joined(hypotheses), [joined(lines) for lines in references]
+    )
     # rounding errors lift the geometric mean of four precisions of 100 above 100
-    return MultiBleu(min(score.score, 100.0), tuple(score.precisions), score.bp, *lengths)
+    score.score = min(score.score, 100.0)
+    return score

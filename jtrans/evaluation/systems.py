@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jtrans.errors import ConfigError, name_hint, usage_error
-from jtrans.evaluation.bleu import MultiBleu, multi_bleu
+from jtrans.evaluation.bleu import multi_bleu
 from jtrans.evaluation.bootstrap import Bootstrap
 from jtrans.evaluation.leftovers import escaped_warning, normal_form_warning, tokenised_warning
 from jtrans.evaluation.scores import CHRF_WITH_WORDS, METRICS, Score, sacrebleu_scores
@@ -55,7 +55,7 @@ class SystemScores:
 
     name: str
     scores: Mapping[str, Score]
-    multi_bleu: MultiBleu | None
+    multi_bleu: float | None
     run: str | None = None  # as in `SystemOutput`
     trained: str | None = None  # as in `SystemOutput`
 
@@ -66,11 +66,11 @@ class SystemScores:
             ConfigError: it is unknown, or was not computed.
         """
         if metric == MULTI_BLEU and self.multi_bleu is not None:
-            return self.multi_bleu.score
+            return self.multi_bleu
         if metric in self.scores:
             return self.scores[metric].value
         check_metrics([metric])
-        computed = [*self.scores, *([MULTI_BLEU] if self.multi_bleu else [])]
+        computed = [*self.scores, *([] if self.multi_bleu is None else [MULTI_BLEU])]
         raise usage_error(
             f"no score in {metric!r} was computed", f"metrics={[*computed, metric]!r}"
         )
@@ -236,7 +236,8 @@ def evaluate(
     for output, scores in zip(outputs, all_scores, strict=True):
         tokenised = None
         if MULTI_BLEU in metrics and output.words is not None:
-            tokenised = multi_bleu(output.words, output.reference_words, lowercase=lowercase)
+            words = output.words, output.reference_words
+            tokenised = multi_bleu(*words, lowercase=lowercase).score
         by_metric = dict(zip(plain, scores, strict=True))
         system = SystemScores(output.name, by_metric, tokenised, output.run, output.trained)
         systems.append(system)
