@@ -26,7 +26,7 @@ from scripts.reproduction.notes import notes
 from scripts.reproduction.options import check_numbers, check_settings, parser
 from scripts.reproduction.repeat import repeat
 from scripts.reproduction.results import RowResult
-from scripts.reproduction.row import Job, check_made_with
+from scripts.reproduction.row import Job, check_same_settings
 from scripts.reproduction.summary import missing, summarise
 from scripts.reproduction.table import as_json, table
 from scripts.reproduction.work import again, open_job, train_rows
@@ -77,7 +77,7 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
     setting = chosen.setting or experiment.setting
     check_settings(chosen.set, setting, rows, chosen.average)
     if chosen.merge or chosen.table:
-        _check_as_told(chosen, experiment, setting, results)
+        _check_shown_results(chosen, experiment, setting, results)
     if chosen.merge:
         recipes = {row.name: row.recipe.format(task=chosen.task) for row in experiment.rows}
         splits = experiment.splits
@@ -136,7 +136,7 @@ def _check_job(
                 job.check_result(row, seed)
 
 
-def _check_as_told(
+def _check_shown_results(
     chosen: argparse.Namespace, experiment: Experiment, setting: str, folder: Path
 ) -> None:
     """Refuse results that are to be shown but were made with other settings than those named."""
@@ -149,7 +149,7 @@ def _check_as_told(
         if (row := rows.get(result.row)) is not None:
             seed = {"training.seed": result.seed}
             config = row_config(row, chosen.task, setting, overrides, seed)
-            check_made_with(path, result, config, row.checkpoint(chosen.average))
+            check_same_settings(path, result, config, row.checkpoint(chosen.average))
 
 
 def _draw(experiment: Experiment, job: Job, rows: Sequence[Row], seeds: Sequence[int]) -> None:

@@ -85,10 +85,11 @@ def _changes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[st
 def _other_settings(experiment: Experiment, row: Row, result: RowResult) -> list[str]:
     """Return the settings of a result that differ from the experiment's, each ``key=value``."""
     usual = row_config(row, result.task, experiment.setting, experiment.overrides, {})
-    told = () if result.setting == experiment.setting else LIMITS  # another note names the setting
+    is_usual = result.setting == experiment.setting
+    noted = () if is_usual else LIMITS  # the limit stands in a note of its own
     settings = []
     for key in settings_differ(result.config, plain(usual)):
-        if key.removeprefix("training.").split(".")[0] in told:
+        if key.removeprefix("training.").split(".")[0] in noted:
             continue
         value: Any = result.config
         for part in key.split("."):

@@ -32,7 +32,7 @@ another OUT, and compares the score (exit 4 outside the band of its seeds): only
 MOST_AVERAGED = 1_000  # checkpoints
 
 # options that the file of a row decides when that row is made again
-KNOWN = (
+DECIDED_BY_RESULT = (
     "task",
     "seeds",
     "rows",

@@ -14,7 +14,7 @@ from jtrans.errors import EXIT_CHECK_FAILED, EXIT_FAILED, usage_error
 from jtrans.files import write_text
 from scripts.reproduction.catalogue import Experiment, Row
 from scripts.reproduction.merge import check_same_data
-from scripts.reproduction.options import KNOWN, parser
+from scripts.reproduction.options import DECIDED_BY_RESULT, parser
 from scripts.reproduction.results import RowResult
 from scripts.reproduction.row import Job
 from scripts.reproduction.summary import summarise
@@ -61,7 +61,7 @@ def repeat(chosen: argparse.Namespace, given: Sequence[str]) -> int:
 
 def _check_options(chosen: argparse.Namespace) -> None:
     """Refuse options that the file of the result decides."""
-    for name in KNOWN:
+    for name in DECIDED_BY_RESULT:
         if vars(chosen)[name] != parser().get_default(name):
             option = f"--{name.replace('_', '-')}"
             raise usage_error(

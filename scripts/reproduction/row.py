@@ -141,11 +141,11 @@ class Job:
         result = RowResult.read(path)
         if result.data["digests"] != self.data.digests():
             raise _other_settings(path, [f"the data, {self.data.folder}"])
-        check_made_with(path, result, self.config(row, seed), self.checkpoint(row))
+        check_same_settings(path, result, self.config(row, seed), self.checkpoint(row))
         return result if result.has(splits) else None
 
 
-def check_made_with(path: Path, result: RowResult, config: Config, checkpoint: str) -> None:
+def check_same_settings(path: Path, result: RowResult, config: Config, checkpoint: str) -> None:
     """Refuse a result of another configuration, or translated with another checkpoint.
 
     Raises:

@@ -69,12 +69,12 @@ def launch(
 
 def _wait(agent: threading.Thread, folder: Path, stop_signal: Callable[[], int | None]) -> None:
     """Wait for the agent to end; each process gets the signal to stop once."""
-    told: set[int] = set()
+    signalled: set[int] = set()
     while agent.is_alive():
         agent.join(POLL_SECONDS)
         if (number := stop_signal()) is not None:
-            _send(number, _process_ids(folder) - told)
-            told |= _process_ids(folder)
+            _send(number, _process_ids(folder) - signalled)
+            signalled |= _process_ids(folder)
 
 
 class _Agent(threading.Thread):
