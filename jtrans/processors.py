@@ -64,7 +64,7 @@ def available_cpus(root: Path = Path("/")) -> int:
     return math.ceil(min([len(os.sched_getaffinity(0)), *shares]))
 
 
-def control_groups(controller: str, root: Path = Path("/")) -> Iterator[tuple[Path, bool]]:
+def control_groups(controller: str, root: Path) -> Iterator[tuple[Path, bool]]:
     """Yield the folders of Linux's groups that limit this process, and whether of version 2.
 
     A container or a batch job is such a group, and the limits of all groups above it hold, too.

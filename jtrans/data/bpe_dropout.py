@@ -39,7 +39,7 @@ def make_bpe_dropout(
     seed: int,
     *,
     longest: int | None,
-    at_work: Callable[[], None] = lambda: None,
+    at_work: Callable[[], None],
 ) -> BpeDropout | None:
     """Return the BPE-dropout of the training split, None for a rate of 0.
 

@@ -219,7 +219,7 @@ class PreparedCorpus:
             )
 
 
-def text_files(split: str, languages: tuple[str, str], references: int = 0) -> list[str]:
+def text_files(split: str, languages: tuple[str, str], references: int) -> list[str]:
     """Return the files with the text of valid or a test split, without gold annotation."""
     source, target = languages
     endings = [source, target, f"tok.{source}", f"tok.{target}"]

@@ -81,7 +81,7 @@ class Tagger:
         return replace(self.side, lowercase=False, truecaser=None)
 
     def tag_words(
-        self, lines: Sequence[Sequence[str]], progress: Progress = Silent(), first_line: int = 1
+        self, lines: Sequence[Sequence[str]], progress: Progress, first_line: int = 1
     ) -> list[Labels]:
         """Tag lines of words, as the run's source side segments them; the first has a number.
 

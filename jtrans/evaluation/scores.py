@@ -179,7 +179,7 @@ def sentence_scores(
     references: Sequence[Sequence[str]],
     *,
     target_language: str,
-    lowercase: bool = False,
+    lowercase: bool,
     tokenizer: str | None = None,
 ) -> NDArray[np.float64]:
     """Return the score of every sentence; the arguments are those of `make_metric`."""

@@ -19,7 +19,7 @@ class ScoredText:
     target_language: str
     lowercase: bool
     tokenizer: str | None  # of BLEU; None: that of the target language
-    given: Sequence[SentenceScores] = ()  # scores in other metrics
+    given: Sequence[SentenceScores]  # scores in other metrics
 
     def sentences(self, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield the scores of each line by each system, line by line.

@@ -153,7 +153,7 @@ class Evaluation:
     groups: list[SeedGroup]  # the systems by group, in the order of their first members
     paired: list[PairedResult]  # comparisons of every group with the first one, metric by metric
     references: int  # number of reference sets
-    warnings: Sequence[str] = ()  # about the texts
+    warnings: Sequence[str]  # about the texts
 
     @property
     def signatures(self) -> list[str]:

@@ -22,9 +22,9 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode("utf-8"))
 
 
-def write_lines(path: Path, lines: Iterable[str], *, is_durable: bool = True) -> None:
-    """Write lines, none containing a line feed, whole or not at all (see `whole_file`)."""
-    with whole_file(path, is_durable=is_durable) as temporary, temporary.open("wb") as handle:
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines, none containing a line feed, whole or not at all, but for a power cut."""
+    with whole_file(path, is_durable=False) as temporary, temporary.open("wb") as handle:
         for block in line_blocks(lines):
             handle.write(block)
 

@@ -51,7 +51,7 @@ def device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def resolve_device(name: str | torch.device | None = None) -> torch.device:
+def resolve_device(name: str | torch.device | None) -> torch.device:
     """Return the device of a name; ``auto`` takes JTRANS_DEVICE, else a GPU if there is one.
 
     Raises:

@@ -141,7 +141,7 @@ def _write_texts(
         files |= gold
     folder.mkdir(exist_ok=True)
     for ending, lines in files.items():
-        write_lines(folder / f"{name}.{ending}", lines, is_durable=False)
+        write_lines(folder / f"{name}.{ending}", lines)
     return lost
 
 

@@ -105,7 +105,7 @@ def count_types(
     truecasers = pipeline.source.truecaser, pipeline.target.truecaser
     casing = () if truecasers == (None, None) else _casing_files(preparation)
     for path, truecaser in zip(casing, truecasers, strict=False):
-        write_lines(path, truecaser.small if truecaser else [], is_durable=False)
+        write_lines(path, truecaser.small if truecaser else [])
     counts = _count_words(preparation, parts, casing)
     _keep(preparation, counts)
     return len(counts[0]), len(counts[1])
@@ -130,7 +130,7 @@ def _learn_truecasers(preparation: Preparation, parts: Sequence[ShardPart]) -> t
         counts = _sum_counts(preparation, "Learning case", _count_inner, parts)
         for path, count, side in zip(paths, counts, preparation.request.sides, strict=True):
             small = Truecaser.learn(count).small if _has_case(side) else []
-            write_lines(path, small, is_durable=False)
+            write_lines(path, small)
         mark_done(marker, paths)
     return paths
 

@@ -287,7 +287,7 @@ def _write_gold(folder: Path, parts: Sequence[MergedPart], progress: Progress) -
                 for line, stays in zip(LineFile(path), part.mask, strict=True)
                 if stays
             )
-            write_lines(folder / f"train.{ending}", lines, is_durable=False)
+            write_lines(folder / f"train.{ending}", lines)
         elif present:
             progress.warn(f"train.{ending} left out: not all parts have it")
 

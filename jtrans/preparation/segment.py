@@ -91,8 +91,8 @@ def segment_shard(job: _SegmentJob) -> int:
     for side, lines in zip(SIDES, job.lines, strict=True):
         notes[side] = sentence_keys("" if limit and len(line) > limit else line for line in lines)
     files = [job.shard.path(ending) for ending in ("source.txt", "target.txt", "notes.npy")]
-    write_lines(files[0], source, is_durable=False)
-    write_lines(files[1], target, is_durable=False)
+    write_lines(files[0], source)
+    write_lines(files[1], target)
     write_array(files[2], notes)
     mark_done(job.shard.path("segmented.json"), files)
     return len(source)

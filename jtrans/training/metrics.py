@@ -138,7 +138,7 @@ class Metrics:
         if self.board is not None:
             self.board.add(event, self.state.update, values)
 
-    def log_updates(self, learning_rate: float, noise_scale: float | None = None) -> None:
+    def log_updates(self, learning_rate: float, noise_scale: float | None) -> None:
         """Log the sums of the updates read since the last train event, and clear them."""
         state, sums = self.state, self.state.since_log
         rates = {"tokens_per_second": sums.tokens_per_second}

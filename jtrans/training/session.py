@@ -233,7 +233,7 @@ class _Session:
         trainer.events.start(start)
 
 
-def find_existing(folder: Path, *, restart: bool = False) -> Run | None:
+def find_existing(folder: Path, *, restart: bool) -> Run | None:
     """Return the run in `folder`, None if it is free; a run to `restart` need not be readable.
 
     Raises:

@@ -69,7 +69,7 @@ def test_a_named_device_wins_over_the_environment(monkeypatch: pytest.MonkeyPatc
 def test_an_empty_environment_means_auto(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setenv("JTRANS_DEVICE", "")
-    assert resolve_device() == CPU
+    assert resolve_device(None) == CPU
 
 
 def test_an_unknown_device_is_refused_with_the_nearest_name() -> None:
@@ -94,7 +94,7 @@ def test_an_unknown_device_of_the_environment_names_the_variable(
 ) -> None:
     monkeypatch.setenv("JTRANS_DEVICE", "gpu0")
     with pytest.raises(ConfigError) as caught:
-        resolve_device()
+        resolve_device(None)
     assert caught.value.where == "JTRANS_DEVICE"
 
 

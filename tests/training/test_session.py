@@ -655,7 +655,7 @@ def test_a_restart_does_not_delete_the_weights_it_begins_with(
 
 
 def test_an_empty_folder_is_free_for_a_run(tmp_path: Path) -> None:
-    assert find_existing(tmp_path) is None
+    assert find_existing(tmp_path, restart=False) is None
 
 
 def test_search_options_that_cannot_be_used_are_refused_before_training(

@@ -53,7 +53,7 @@ class LayerAlignment:
 
 
 def alignment_tables(
-    study: Study, gold: Sequence[GoldAlignment | None] | None = None, *, layer: str | None = None
+    study: Study, gold: Sequence[GoldAlignment | None] | None, *, layer: str | None = None
 ) -> list[Table]:
     """Return the quality of every layer's alignment, and the best layer of every system.
 

@@ -36,7 +36,7 @@ class Bins:
         return cls(tuple(sorted({0, *starts})), shown_from)
 
     @classmethod
-    def up_to(cls, edges: Sequence[int], *, lowest: int = 0, shown_from: int = 0) -> Bins:
+    def up_to(cls, edges: Sequence[int], *, lowest: int, shown_from: int) -> Bins:
         """Make bins that end at the edges, and one for larger values: ``1–5, 6–10, >10``.
 
         Args:

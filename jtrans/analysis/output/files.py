@@ -60,7 +60,7 @@ def is_written(item: Figure | Table, folder: Path, *, prefix: str = "") -> bool:
         return False  # damaged: must be written again
 
 
-def remove_renumbered(items: Sequence[Figure | Table], folder: Path, *, prefix: str = "") -> None:
+def remove_renumbered(items: Sequence[Figure | Table], folder: Path, *, prefix: str) -> None:
     """Remove earlier tables of the same kinds as these, but of more or fewer systems.
 
     Such a table has another number, or none, behind its name: nothing would replace it, and it
@@ -77,7 +77,7 @@ def remove_renumbered(items: Sequence[Figure | Table], folder: Path, *, prefix: 
 
 
 def write_alignments(
-    alignments: Sequence[tuple[str, LayerAlignment]], folder: Path, *, prefix: str = ""
+    alignments: Sequence[tuple[str, LayerAlignment]], folder: Path, *, prefix: str
 ) -> list[Path]:
     """Write word alignments in Pharaoh format, a file per run: its name and its alignment."""
     files = []

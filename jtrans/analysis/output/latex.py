@@ -40,8 +40,8 @@ def latex_table(
     columns: Sequence[str],
     rows: Sequence[Sequence[str]],
     *,
-    right: Iterable[str] = (),
-    notes: Iterable[str] = (),
+    right: Iterable[str],
+    notes: Iterable[str],
 ) -> str:
     """Return a `tabular`.
 

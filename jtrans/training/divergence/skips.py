@@ -101,7 +101,7 @@ class Skips:
         return text, _are_guilty(causes)
 
     def diverged(
-        self, fault: str, run: Path, update: int, trouble: Trouble, *, is_final: bool = False
+        self, fault: str, run: Path, update: int, trouble: Trouble, *, is_final: bool
     ) -> DivergedError:
         """Return the error for training that cannot go on like this.
 

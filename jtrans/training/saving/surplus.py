@@ -33,7 +33,7 @@ def remove_surplus(
     *,
     metric: str,
     needed: Collection[int],
-    damaged: Collection[int] = (),
+    damaged: Collection[int],
 ) -> None:
     """Delete the checkpoints up to `update`, the newest, that `keep` does not cover.
 

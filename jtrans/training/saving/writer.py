@@ -39,7 +39,7 @@ class CheckpointWriter:
         is_alone: whether no other process trains the run, too.
     """
 
-    def __init__(self, run: Run, training: TrainingConfig, *, is_alone: bool = True) -> None:
+    def __init__(self, run: Run, training: TrainingConfig, *, is_alone: bool) -> None:
         self.run = run
         self.training = training
         self.is_alone = is_alone

@@ -81,5 +81,5 @@ def test_a_table_has_the_rules_of_booktabs_and_notes_as_comments() -> None:
 
 def test_a_row_is_not_taken_for_an_argument_of_the_line_end_above() -> None:
     rows = [["*", "a"], ["[0, 1]", "b"]]
-    lines = latex_table(["x", "y"], rows).splitlines()
+    lines = latex_table(["x", "y"], rows, right=[], notes=[]).splitlines()
     assert {r"{}* & a \\", r"{}[0, 1] & b \\"} <= set(lines)
