@@ -12,7 +12,7 @@ from jtrans.analysis.output.scales import colour
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from jtrans.scaling.experiment import ScalingResult
+    from jtrans.scaling.result import ScalingResult
 
 POINTS = 60  # points of the curve
 BEYOND = 1.25  # the end of the curve, in multiples of the solution

@@ -14,7 +14,8 @@ from jtrans.config import Config
 from jtrans.errors import JtransError, usage_error
 from jtrans.files import file_digest, read_json, text_digest, write_json, write_text
 from jtrans.scaling.drawing import draw
-from jtrans.scaling.experiment import BASE, SCALED, ScalingResult
+from jtrans.scaling.experiment import BASE, SCALED
+from jtrans.scaling.result import ScalingResult
 from jtrans.scaling.sizes import ffn_width, layer_counts, width_ratio
 
 PAGE, NUMBERS, RECIPE, PICTURE = "scale.html", "scale.json", "scaled.toml", "scale"

@@ -127,7 +127,7 @@ def estimates() -> dict[str, Any]:
 def lossy(monkeypatch: pytest.MonkeyPatch, estimates: dict[str, Any]) -> dict[str, float]:
     """Losses that lead somewhere, by model; estimates are made in this process, each once."""
     from jtrans.runs import Run
-    from jtrans.scaling import experiment
+    from jtrans.scaling import costs, experiment
 
     losses = dict(LOSSES)
 
@@ -144,7 +144,7 @@ def lossy(monkeypatch: pytest.MonkeyPatch, estimates: dict[str, Any]) -> dict[st
         return {name: estimates[key] for name, key in keys.items()}
 
     monkeypatch.setattr(experiment, "lowest_loss", lowest)
-    monkeypatch.setattr(experiment, "predict", here)
+    monkeypatch.setattr(costs, "predict", here)
     return losses
 
 
@@ -411,7 +411,7 @@ def test_a_signal_during_the_estimate_names_the_command_that_continues(
     def interrupted(*_: object) -> None:
         signal.raise_signal(number)
 
-    monkeypatch.setattr("jtrans.scaling.experiment.predict", interrupted)
+    monkeypatch.setattr("jtrans.scaling.costs.predict", interrupted)
     line = ["scale", "demo/transformer", "--data", "data", "--out", "scale", *TINY]
     stopped = jtrans(*line)
     assert stopped.code == 128 + number

@@ -21,7 +21,8 @@ from jtrans.files import write_text
 
 if TYPE_CHECKING:
     from jtrans.config import Config
-    from jtrans.scaling.experiment import GradientSpread, ModelRuns, ScalingPlan, ScalingResult
+    from jtrans.scaling.experiment import ModelRuns, ScalingPlan
+    from jtrans.scaling.result import GradientSpread, ScalingResult
     from jtrans.scaling.solve import Scaling
     from jtrans.training.estimate import Estimate
 
@@ -56,7 +57,7 @@ def make_plan(
 
 def show_plan(plan: ScalingPlan, device: str | None, *, as_json: bool) -> None:
     """Print the models that would be trained, with estimates."""
-    from jtrans.scaling.experiment import predict
+    from jtrans.scaling.costs import predict
     from jtrans.scaling.report import duration
     from jtrans.scaling.sizes import ffn_width, layer_counts
 
@@ -96,15 +97,9 @@ def scale_recipe(
 ) -> None:
     """Train, solve, and write recipe and report."""
     from jtrans.runs.find import TRIALS
-    from jtrans.scaling.experiment import (
-        BASE,
-        MEASURED,
-        SCALED,
-        ScalingResult,
-        find_gradients,
-        scaled_config,
-    )
+    from jtrans.scaling.experiment import BASE, MEASURED, SCALED
     from jtrans.scaling.report import RECIPE, check_recipe, write_recipe, write_report
+    from jtrans.scaling.result import ScalingResult, find_gradients, scaled_config
 
     check_recipe(plan.out)
     plan.out.mkdir(parents=True, exist_ok=True)
@@ -138,8 +133,8 @@ def scale_recipe(
 
 def _solve(plan: ScalingPlan, depth: GradientSpread, width: GradientSpread) -> Scaling:
     """Solve Eq. 11; where it cannot be, warn of the files of earlier losses."""
-    from jtrans.scaling.experiment import find_scaling
     from jtrans.scaling.report import NUMBERS, PAGE, RECIPE
+    from jtrans.scaling.result import find_scaling
 
     try:
         return find_scaling(plan, depth, width)
@@ -152,7 +147,8 @@ def _solve(plan: ScalingPlan, depth: GradientSpread, width: GradientSpread) -> S
 
 def _predict(plan: ScalingPlan, larger: Config, device: str | None) -> dict[str, Estimate]:
     """Estimate what base and scaled model cost; leave with the exit code of a signal."""
-    from jtrans.scaling.experiment import BASE, SCALED, predict
+    from jtrans.scaling.costs import predict
+    from jtrans.scaling.experiment import BASE, SCALED
 
     console.say("Estimating", "memory and time of the base and of the scaled model")
     try:
