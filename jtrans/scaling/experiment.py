@@ -29,7 +29,7 @@ BASE, DEEPER, WIDER, SCALED = "base", "deeper", "wider", "scaled"
 MEASURED = (BASE, DEEPER, WIDER)
 CONVERGED = {"patience", "floor"}  # reasons of runs that ended by themselves
 # settings that a later command may change: the runs continue where they ended
-LONGER = ("training.max_", "training.stop", "training.keep")
+LIMITS = ("training.max_epochs", "training.max_minutes", "training.stop", "training.keep")
 
 
 @dataclass(frozen=True)
@@ -86,16 +86,21 @@ class ScalingPlan:
     def check_runs(self, name: str, config: Config) -> None:
         """Refuse runs of a model that were begun with other settings or data.
 
+        Limits may be others, but not the update at which the learning rate reaches its end: of the
+        models, some would have trained with both curves.
+
         Raises:
             JtransError: naming the setting and the run.
         """
         from jtrans.training.setup.continuing import check_same_run
 
-        corpus = PreparedCorpus.open(self.data)
+        corpus, schedule = PreparedCorpus.open(self.data), config.training.schedule
+        is_end = schedule.has_end and schedule.updates is None
+        free = LIMITS if is_end else (*LIMITS, "training.max_updates")
         for seed in self.seeds:
             folder, own = self.run_folder(name, config, seed), config.with_training(seed=seed)
             if Run.exists(folder):
-                check_same_run(Run.open(folder), own, corpus, free=LONGER)
+                check_same_run(Run.open(folder), own, corpus, free=free)
 
     def is_trained(self, name: str, config: Config) -> bool:
         """Return whether every run of a model has ended, with these very settings and data."""
@@ -145,6 +150,7 @@ class ModelRuns:
     updates: dict[int, int]  # number of updates by seed
     minutes: dict[int, float]  # of training and validation, by seed
     reasons: dict[int, str]  # why the runs ended, by seed
+    ignored: tuple[str, ...] = ()  # changed settings, as text, that finished runs do not take
 
     @property
     def loss(self) -> float:
@@ -207,6 +213,7 @@ def train_model(
         updates={seed: result.update for seed, result in results.items()},
         minutes={seed: result.seconds / 60 for seed, result in results.items()},
         reasons={seed: result.reason for seed, result in results.items()},
+        ignored=tuple(dict.fromkeys(each for run in results.values() for each in run.ignored)),
     )
 
 

@@ -120,6 +120,13 @@ class ScalingResult:
                 f"the models were not trained for equally many updates ({counts}): a model with "
                 "fewer looks worse than it is"
             )
+        changes = dict.fromkeys(each for run in self.runs for each in run.ignored)
+        if changes:
+            names = ", ".join(run.name for run in self.runs if run.ignored)
+            lines.append(
+                f"{names}: these runs are finished and do not take changed settings, which the "
+                f"scaled recipe has: {', '.join(changes)}"
+            )
         if self.scaling.changes_nothing:
             lines.append(self.scaling.too_small)
         return lines

@@ -61,6 +61,35 @@ def test_a_model_tells_its_minutes_and_its_runs_go_on_with_other_limits(
         plan.check_runs("base", make_config("transformer", **values, learning_rate=0.5))
 
 
+def test_runs_keep_the_end_of_a_falling_learning_rate(
+    make_config: MakeConfig, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    values: dict[str, Any] = {"max_updates": 3, "validate_every": 3}
+    values["schedule"] = {"name": "cosine", "warmup": 1}
+    config = make_config("transformer", **values)
+    plan = ScalingPlan("mine", config, corpus.folder, tmp_path / "out", 2.0, 1, (1,))
+    options: dict[str, Any] = {"device": "cpu", "events": TrainingEvents}
+    train_model(plan, "base", config, **options, should_stop=lambda: False)
+    plan.check_runs("base", make_config("transformer", **values | {"max_epochs": 9}))
+    longer = make_config("transformer", **values | {"max_updates": 6})
+    with pytest.raises(JtransError, match=r"training\.max_updates is 6 here, but .* has 3"):
+        plan.check_runs("base", longer)
+
+
+def test_a_lower_limit_that_a_finished_run_does_not_take_is_told(
+    make_config: MakeConfig, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"device": "cpu", "events": TrainingEvents}
+    ignored = []
+    for limit in (2, 2, 1):
+        config = make_config("transformer", max_updates=limit, validate_every=1)
+        plan = ScalingPlan("mine", config, corpus.folder, tmp_path / "out", 2.0, 1, (1,))
+        runs = train_model(plan, "base", config, **options, should_stop=lambda: False)
+        assert runs is not None and runs.updates == {1: 2}
+        ignored.append(runs.ignored)
+    assert ignored == [(), (), ("training.max_updates 2 -> 1",)]
+
+
 def test_updates_that_training_went_back_from_do_not_count(make_run: MakeRun) -> None:
     run = Run(make_run())
     for update, loss in ((30, 5.5), (60, 5.2), (80, 4.5)):

@@ -85,6 +85,15 @@ def test_models_that_were_cut_off_at_other_updates_are_a_warning(
     assert ("equally many updates" in warnings) == is_told
 
 
+def test_a_setting_that_finished_runs_do_not_take_is_a_warning(make_config: MakeConfig) -> None:
+    result = result_of(make_config, LOSSES)
+    changes = ("training.max_updates 2 -> 1",)
+    runs = [replace(run, ignored=changes if run.name != "wider" else ()) for run in result.runs]
+    [line] = [each for each in replace(result, runs=tuple(runs)).warnings if "finished" in each]
+    assert line.startswith("base, deeper: ") and line.endswith(f"has: {changes[0]}")
+    assert not [each for each in result.warnings if "finished" in each]
+
+
 @pytest.mark.parametrize("updates", [(40, 40), (20, 40)])
 def test_a_scaled_model_that_was_cut_off_elsewhere_is_a_warning(
     make_config: MakeConfig, updates: tuple[int, int]
