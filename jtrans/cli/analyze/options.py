@@ -122,7 +122,8 @@ class StudyOptions:
 
         if file := next((name for name in self.runs or [] if Path(name).is_file()), None):
             raise usage_error(
-                f"{file} is a file, not a run", f"--hyp before each file: --hyp {file}"
+                f"{file} is a file, not a run",
+                f"an option before each file: --hyp {file} or --ref {file}",
             )
         if self.runs:
             raise usage_error(
