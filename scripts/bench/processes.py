@@ -2,6 +2,10 @@
 
     python -m scripts.bench.processes --data data/prepared/multi30k-joint --json processes.json
 
+Or compare the C library's allocation of memory with that of a shared library:
+
+    python -m scripts.bench.processes --data DIR --allocator LIBRARY --json allocators.json
+
 `jtrans train` continues a run of each recipe in either way in turns. The rates are those of its
 log, so neither the start of a process nor a validation counts.
 """
@@ -12,9 +16,12 @@ import argparse
 import functools
 import json
 import os
+import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,42 +30,69 @@ from scripts.bench.interleave import prepared_corpus, recorded_command, spread, 
 
 RECIPES = ("reformer-base", "reformer-fast", "transformer")
 THREADS = 2  # in all
-WAYS = {"2 threads": 1, "2 processes": 2}
 UPDATES = 50  # of a round: the log has a rate for so many
 
 
-def train(recipe: str, processes: int, *, data: Path, run: Path, until: int) -> float:
+@dataclass(frozen=True)
+class Way:
+    """How `jtrans train` runs: in how many processes, and with which environment."""
+
+    processes: int = 1
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+WAYS = {"2 threads": Way(), "2 processes": Way(processes=2)}
+
+
+def train(recipe: str, way: Way, *, data: Path, run: Path, until: int) -> float:
     """Train until an update; return the target tokens a second of the last line of the log."""
     command = [*own_command(), "train", recipe, "--data", str(data)]
-    command += ["--run", str(run), "--processes", str(processes), "--device", "cpu"]
+    command += ["--run", str(run), "--processes", str(way.processes), "--device", "cpu"]
     # a cosine would have to end after its warm-up
     constant = "training.schedule={ name = 'constant' }"
     command += ["--set", f"training.max_updates={until}", "--set", constant]
-    threads = {"OMP_NUM_THREADS": str(THREADS // processes)}  # of each process
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ | threads)
+    threads = str(THREADS // way.processes)  # of each process
+    environment = {**os.environ, "OMP_NUM_THREADS": threads, **way.environment}
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
     lines = (run / "log.jsonl").read_text(encoding="utf-8").splitlines()
     rates = [event for event in map(json.loads, lines) if event["event"] == "train"]
     return float(rates[-1]["tokens_per_second"])
 
 
-def compare(recipe: str, *, data: Path, folder: Path, rounds: int) -> list[dict[str, Any]]:
-    """Return a row for each way: its median rate, and its ratio to two threads in each round."""
-    rates: dict[str, list[float]] = {way: [] for way in WAYS}
+def compare(
+    recipe: str, ways: Mapping[str, Way], *, data: Path, folder: Path, rounds: int
+) -> list[dict[str, Any]]:
+    """Return a row for each way: its median rate, and its ratio to the first in each round."""
+    rates: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(1, rounds + 1):
-        for way, processes in WAYS.items():
-            run = folder / f"{Path(recipe).name}-{processes}"
-            rate = train(recipe, processes, data=data, run=run, until=number * UPDATES)
-            rates[way].append(rate)
-            print(f"round {number} of {rounds}: {recipe}, {way}, {rate:,.0f}", file=sys.stderr)
-    first = rates[next(iter(WAYS))]
+        for place, (name, way) in enumerate(ways.items()):
+            run = folder / f"{Path(recipe).name}-{place}"
+            rate = train(recipe, way, data=data, run=run, until=number * UPDATES)
+            rates[name].append(rate)
+            print(f"round {number} of {rounds}: {recipe}, {name}, {rate:,.0f}", file=sys.stderr)
+    first = rates[next(iter(ways))]
+    shown = Path(recipe).stem if recipe.endswith(".toml") else recipe
     return [
         {
-            "variant": f"{recipe}, {way}",
+            "variant": f"{shown}, {way}",
             "tokens_per_second": round(spread(each)["median"], 1),
             "ratio": spread([rate / base for rate, base in zip(each, first, strict=True)]),
         }
         for way, each in rates.items()
     ]
+
+
+def allocators(library: Path) -> dict[str, Way]:
+    """Return the ways of allocating memory: the C library's, and that of a library to load.
+
+    Raises:
+        FileNotFoundError: there is no such library; the loader would only warn.
+    """
+    preload = {"LD_PRELOAD": str(library.resolve(strict=True))}
+    return {
+        " ".join(platform.libc_ver()): Way(),
+        library.name.split(".")[0]: Way(environment=preload),
+    }
 
 
 def main() -> None:
@@ -67,12 +101,14 @@ def main() -> None:
     parser.add_argument("--data", type=prepared_corpus, required=True, help="a prepared corpus")
     parser.add_argument("--recipes", nargs="+", help="names or files; those of multi30k-de-en")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--allocator", type=Path, metavar="LIBRARY", help="compare this one")
     parser.add_argument("--json", type=Path, help="write the result to this file")
     chosen = parser.parse_args()
     recipes = chosen.recipes or [f"multi30k-de-en/{name}" for name in RECIPES]
+    ways = WAYS if chosen.allocator is None else allocators(chosen.allocator)
     with tempfile.TemporaryDirectory() as folder:
         measure = functools.partial(
-            compare, data=chosen.data, folder=Path(folder), rounds=chosen.rounds
+            compare, ways=ways, data=chosen.data, folder=Path(folder), rounds=chosen.rounds
         )
         rows = [row for recipe in recipes for row in measure(recipe)]
     for row in rows:

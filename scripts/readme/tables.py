@@ -52,6 +52,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "deep_curves": learning.deep_curves,
     "output_loss": speed.rates,
     "processes": speed.rates,
+    "allocators": speed.rates,
     "train": speed.rates,
     "train_zen3": speed.rates,
     "train_zen5": speed.rates,

@@ -388,15 +388,27 @@ def test_threads_and_processes_are_compared_within_rounds(
     rates = {(1, 50): 100.0, (2, 50): 150.0, (1, 100): 10.0, (2, 100): 12.0}
     runs: set[tuple[Path, int]] = set()
 
-    def train(recipe: str, count: int, *, data: Path, run: Path, until: int) -> float:
-        runs.add((run, count))
-        return rates[count, until]
+    def train(recipe: str, way: processes.Way, *, data: Path, run: Path, until: int) -> float:
+        runs.add((run, way.processes))
+        return rates[way.processes, until]
 
     monkeypatch.setattr(processes, "train", train)
-    rows = processes.compare("some/transformer", data=tmp_path, folder=tmp_path, rounds=2)
+    rows = processes.compare(
+        "some/transformer", processes.WAYS, data=tmp_path, folder=tmp_path, rounds=2
+    )
     assert [row["ratio"]["median"] for row in rows] == [1.0, 1.35]
     assert [row["tokens_per_second"] for row in rows] == [55.0, 81.0]
     assert len({run for run, _ in runs}) == len(runs) == 2  # each way continues its own run
+
+
+def test_the_allocator_of_a_library_is_compared_with_that_of_the_c_library(tmp_path: Path) -> None:
+    library = tmp_path / "libsomemalloc.so.4"
+    with pytest.raises(FileNotFoundError):
+        processes.allocators(library)
+    library.touch()
+    base, other = processes.allocators(library).items()
+    assert base[1] == processes.Way()
+    assert other == ("libsomemalloc", processes.Way(environment={"LD_PRELOAD": str(library)}))
 
 
 @pytest.mark.slow
@@ -407,8 +419,9 @@ def test_a_run_is_continued_by_either_number_of_processes(
     model = 'system = "transformer"\nwidth = 16\nheads = 2\n'
     recipe.write_text(f"[model]\n{model}[training]\nbatch_tokens = 32\n", "utf-8")
     for until, count in ((50, 1), (100, 2)):
+        way = processes.Way(processes=count)
         rate = processes.train(
-            str(recipe), count, data=corpus.folder, run=tmp_path / "run", until=until
+            str(recipe), way, data=corpus.folder, run=tmp_path / "run", until=until
         )
         assert rate > 0
 
