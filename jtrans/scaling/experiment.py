@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 BASE, DEEPER, WIDER, SCALED = "base", "deeper", "wider", "scaled"
 MEASURED = (BASE, DEEPER, WIDER)
 CONVERGED = {"patience", "floor"}  # reasons of runs that ended by themselves
-# settings that a later command may change: the runs continue where they ended
+# settings that a later command may change; `max_updates`, too, where the rate does not end there
 LIMITS = ("training.max_epochs", "training.max_minutes", "training.stop", "training.keep")
 
 
@@ -95,8 +95,8 @@ class ScalingPlan:
         from jtrans.training.setup.continuing import check_same_run
 
         corpus, schedule = PreparedCorpus.open(self.data), config.training.schedule
-        is_end = schedule.has_end and schedule.updates is None
-        free = LIMITS if is_end else (*LIMITS, "training.max_updates")
+        ends_at_limit = schedule.has_end and schedule.updates is None
+        free = LIMITS if ends_at_limit else (*LIMITS, "training.max_updates")
         for seed in self.seeds:
             folder, own = self.run_folder(name, config, seed), config.with_training(seed=seed)
             if Run.exists(folder):

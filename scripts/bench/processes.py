@@ -90,7 +90,7 @@ def allocators(library: Path) -> dict[str, Way]:
     """
     preload = {"LD_PRELOAD": str(library.resolve(strict=True))}
     return {
-        " ".join(platform.libc_ver()): Way(),
+        " ".join(platform.libc_ver()): Way(environment={"LD_PRELOAD": ""}),
         library.name.split(".")[0]: Way(environment=preload),
     }
 

@@ -314,6 +314,7 @@ def test_json_lines_without_a_translation_are_refused(
         (["length", "--hyp", "a.en", "--src", "test.de"], "--src has no effect without --ref"),
         (["length", "run", *FILES], "--ref has no effect on runs"),
         (["length", *FILES[:2], "b.en", *FILES[4:]], "b.en is a file, not a run"),
+        (["length", *FILES, "ref2.en"], "file: --hyp ref2.en or --ref ref2.en"),
         (["length", *FILES, "--beam", "3"], "--beam has no effect on files"),
         (["length", *FILES, "--hyp", "short.en"], "short.en has 1 line, test.de has 3"),
         (["length", *FILES[:6], "--hyp", "short.en"], "short.en has 1 line, test.en has 3"),
@@ -328,7 +329,8 @@ def test_json_lines_without_a_translation_are_refused(
 def test_what_cannot_be_analysed_is_refused(
     jtrans: Jtrans, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
-    (tmp_path / "short.en").write_text("a bird .\n", "utf-8")
+    for name in ("short.en", "ref2.en"):
+        (tmp_path / name).write_text("a bird .\n", "utf-8")
     result = jtrans("analyze", *arguments)
     assert result.code == 2
     assert message in result.err

@@ -61,11 +61,12 @@ def test_a_model_tells_its_minutes_and_its_runs_go_on_with_other_limits(
         plan.check_runs("base", make_config("transformer", **values, learning_rate=0.5))
 
 
+@pytest.mark.parametrize("name", ["cosine", "wsd"])
 def test_runs_keep_the_end_of_a_falling_learning_rate(
-    make_config: MakeConfig, corpus: PreparedCorpus, tmp_path: Path
+    name: str, make_config: MakeConfig, corpus: PreparedCorpus, tmp_path: Path
 ) -> None:
     values: dict[str, Any] = {"max_updates": 3, "validate_every": 3}
-    values["schedule"] = {"name": "cosine", "warmup": 1}
+    values["schedule"] = {"name": name, "warmup": 1}
     config = make_config("transformer", **values)
     plan = ScalingPlan("mine", config, corpus.folder, tmp_path / "out", 2.0, 1, (1,))
     options: dict[str, Any] = {"device": "cpu", "events": TrainingEvents}
@@ -74,6 +75,18 @@ def test_runs_keep_the_end_of_a_falling_learning_rate(
     longer = make_config("transformer", **values | {"max_updates": 6})
     with pytest.raises(JtransError, match=r"training\.max_updates is 6 here, but .* has 3"):
         plan.check_runs("base", longer)
+
+
+def test_runs_may_go_on_towards_an_end_of_the_learning_rate_that_is_set(
+    make_config: MakeConfig, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    values: dict[str, Any] = {"max_updates": 3, "validate_every": 3}
+    values["schedule"] = {"name": "cosine", "warmup": 1, "updates": 6}
+    config = make_config("transformer", **values)
+    plan = ScalingPlan("mine", config, corpus.folder, tmp_path / "out", 2.0, 1, (1,))
+    options: dict[str, Any] = {"device": "cpu", "events": TrainingEvents}
+    train_model(plan, "base", config, **options, should_stop=lambda: False)
+    plan.check_runs("base", make_config("transformer", **values | {"max_updates": 6}))
 
 
 def test_a_lower_limit_that_a_finished_run_does_not_take_is_told(

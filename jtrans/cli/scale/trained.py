@@ -117,7 +117,7 @@ def scale_recipe(
     recipe = write_recipe(plan.out, plan.recipe, plan.config, larger, scaling.realised)
     same = plan.measured_name(larger)  # of a model that has these sizes already
     if same is not None:
-        runs += [replace(model, name=SCALED) for model in runs if model.name == same]
+        runs += [replace(model, name=SCALED, ignored=()) for model in runs if model.name == same]
     elif with_scaled or plan.is_trained(SCALED, larger):
         runs.append(_train(plan, SCALED, larger, device))
     if len(runs) > len(MEASURED):

@@ -71,7 +71,12 @@ def train(
     place = place_of_process()
     count = ranks.count_processes(machine.processes, machine.gpus, machine.device)
     if start.dry_run:
-        _check_dry_run(count, machine.shard_model, seeded.seeds, tensorboard)
+        _check_dry_run(
+            count=count,
+            is_sharded=machine.shard_model,
+            seeds=seeded.seeds,
+            tensorboard=tensorboard,
+        )
         _note_unused(settings, config)
         from jtrans.cli.train.estimate import show_estimate
 
@@ -104,9 +109,11 @@ def _load_config(recipe: str, settings: Sequence[str], named: Mapping[str, Any])
         raise
 
 
-def _check_dry_run(*others: object) -> None:
-    """Refuse a dry run if one of the options that it excludes has a value."""
-    if any(others):
+def _check_dry_run(
+    *, count: int | None, is_sharded: bool, seeds: str | None, tensorboard: bool
+) -> None:
+    """Refuse a dry run of several processes or seeds, or one that writes curves."""
+    if count is not None or is_sharded or seeds is not None or tensorboard:
         raise usage_error(
             "--dry-run measures one process and one seed, and writes nothing",
             "leave out --processes, --gpus, --shard-model, --seeds and --tensorboard",

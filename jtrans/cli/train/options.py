@@ -38,7 +38,7 @@ class SeedOptions:
 
         Args:
             run: the folder that the user chose.
-            config: the configuration but for --seeds.
+            config: the configuration, with one seed.
             settings: those of --set.
 
         Raises:
