@@ -82,16 +82,30 @@ def compare(
     ]
 
 
-def allocators(library: Path) -> dict[str, Way]:
-    """Return the ways of allocating memory: the C library's, and that of a library to load.
+def preloadable(text: str) -> Path:
+    """Return the path of a shared library that a process can load before all others.
 
     Raises:
-        FileNotFoundError: there is no such library; the loader would only warn.
+        ArgumentTypeError: it cannot; the system's loader would only warn, and go on without.
     """
-    preload = {"LD_PRELOAD": str(library.resolve(strict=True))}
+    library = Path(text).resolve()
+    loaded = subprocess.run(
+        [sys.executable, "-c", "print(open('/proc/self/maps').read())"],
+        env={**os.environ, "LD_PRELOAD": str(library)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    if str(library) not in loaded.stdout:
+        raise argparse.ArgumentTypeError(f"no shared library that can be loaded first: {text}")
+    return library
+
+
+def allocators(library: Path) -> dict[str, Way]:
+    """Return the ways of allocating memory: the C library's, and that of a library to load."""
     return {
         " ".join(platform.libc_ver()): Way(environment={"LD_PRELOAD": ""}),
-        library.name.split(".")[0]: Way(environment=preload),
+        library.name.split(".")[0]: Way(environment={"LD_PRELOAD": str(library)}),
     }
 
 
@@ -101,7 +115,7 @@ def main() -> None:
     parser.add_argument("--data", type=prepared_corpus, required=True, help="a prepared corpus")
     parser.add_argument("--recipes", nargs="+", help="names or files; those of multi30k-de-en")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--allocator", type=Path, metavar="LIBRARY", help="compare this one")
+    parser.add_argument("--allocator", type=preloadable, metavar="LIBRARY", help="compare this one")
     parser.add_argument("--json", type=Path, help="write the result to this file")
     chosen = parser.parse_args()
     recipes = chosen.recipes or [f"multi30k-de-en/{name}" for name in RECIPES]

@@ -312,6 +312,8 @@ def test_a_model_that_is_trained_already_is_not_trained_again(
     assert models[-1] == next(each for each in models if each["name"] == own) | {"name": "scaled"}
     following = result.err.partition("Next: ")[2].split()
     assert following == (["jtrans", "score", "scale/base-1", f"scale/{same}"] if same else [])
+    changed = jtrans(*line, "--ratio", ratio, "--set", "training.max_epochs=7")
+    assert "warning: base, deeper, wider: these runs are finished" in changed.err
 
 
 @pytest.mark.usefixtures("placeholder_pictures")

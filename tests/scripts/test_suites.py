@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import functools
 import json
 import random
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor
 
 from jtrans.bench import train
@@ -402,13 +404,21 @@ def test_threads_and_processes_are_compared_within_rounds(
 
 
 def test_the_allocator_of_a_library_is_compared_with_that_of_the_c_library(tmp_path: Path) -> None:
-    library = tmp_path / "libsomemalloc.so.4"
-    with pytest.raises(FileNotFoundError):
-        processes.allocators(library)
-    library.touch()
-    base, other = processes.allocators(library).items()
+    base, other = processes.allocators(tmp_path / "libsomemalloc.so.4").items()
     assert base[1] == processes.Way(environment={"LD_PRELOAD": ""})  # whatever is set outside
-    assert other == ("libsomemalloc", processes.Way(environment={"LD_PRELOAD": str(library)}))
+    preload = {"LD_PRELOAD": str(tmp_path / "libsomemalloc.so.4")}
+    assert other == ("libsomemalloc", processes.Way(environment=preload))
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux")
+def test_what_cannot_be_loaded_first_is_no_allocator(tmp_path: Path) -> None:
+    text = tmp_path / "libtext.so"
+    text.write_text("not a library\n", "utf-8")
+    for path in (text, tmp_path / "libnone.so", tmp_path):
+        with pytest.raises(argparse.ArgumentTypeError, match="no shared library"):
+            processes.preloadable(str(path))
+    library = Path(torch.__file__).with_name("lib") / "libc10.so"
+    assert processes.preloadable(str(library)) == library.resolve()
 
 
 @pytest.mark.slow
