@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -13,6 +13,7 @@ from jtrans.decoding.halving import in_halves
 from jtrans.decoding.lanes import in_lanes, lane_count
 from jtrans.decoding.options import SamplingOptions, SearchOptions
 from jtrans.decoding.prepared.base import Searchable, backend_for
+from jtrans.decoding.prepared.captured.state import GraphForm
 from jtrans.decoding.search.beam import beam_search
 from jtrans.decoding.search.phrases import SearchConstraints
 from jtrans.decoding.search.sampling import draw
@@ -32,6 +33,7 @@ def translate_ids(
     batch_tokens: int = BATCH_TOKENS,
     lines: Sequence[int] | None = None,
     progress: Progress = Silent(),
+    make_room: Callable[[], bool] = lambda: False,
 ) -> list[list[Hypothesis]]:
     """Search for translations of sentences given as ids, each ending in EOS, or draw them.
 
@@ -48,6 +50,7 @@ def translate_ids(
         batch_tokens: most padded source tokens in one batch.
         lines: the number of each sentence's line, for messages; None if they count from 1.
         progress: receives the number of sentences done.
+        make_room: frees other memory that the search can do without, as in `in_halves`.
 
     Returns:
         Hypotheses per sentence, best first, sentences in the order given.
@@ -73,6 +76,10 @@ def translate_ids(
         except NoTokenLeftError as error:
             raise error.of_sentence(numbers[batch[error.sentence]]) from None
 
+    def drop_graphs() -> bool:
+        graphs = [model.graphs.make_room() for model in models if isinstance(model, GraphForm)]
+        return any([*graphs, make_room()])
+
     numbers = lines or range(1, len(lengths) + 1)
     lanes = lane_count(device)
     if is_joint:  # small batches are as fast, and the large ones of all lanes need much memory
@@ -86,6 +93,7 @@ def translate_ids(
         device=device,
         progress=progress,
         hint="a smaller --beam, a lower --max-length, or one sentence per line",
+        make_room=drop_graphs,
     )
     with backend_for(models):
         searched = in_lanes(batches, one_lane, lanes)

@@ -1,4 +1,7 @@
-"""Process batches of sentences, halving those that do not fit into memory."""
+"""Process batches of sentences, halving those that do not fit into memory.
+
+What is only there for speed, such as CUDA graphs, makes room first.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ def in_halves(
     device: torch.device,
     progress: Progress,
     hint: str,
+    make_room: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[Batch, Result]]:
     """Yield each batch with its result, or the halves of a batch that did not fit.
 
@@ -34,6 +38,8 @@ def in_halves(
         device: where the memory is.
         progress: is warned of the first failure.
         hint: what to do about a single sentence that does not fit.
+        make_room: frees memory that the work can do without; returns whether there may have been
+            some, so that a batch is tried once more as it is.
 
     Raises:
         WorkError: a single sentence does not fit.
@@ -43,6 +49,7 @@ def in_halves(
         return len(batch) * max(lengths[index] for index in batch)
 
     too_large: int | None = None  # the smallest size known not to fit
+    retried: Batch | None = None
     halves: list[Batch] = []
     remaining = iter(batches)
     while (batch := halves.pop() if halves else next(remaining, None)) is not None:
@@ -58,8 +65,13 @@ def in_halves(
                 yield batch, result
                 continue
             # not in the handler: the traceback would keep tensors alive
+            is_worth_a_retry = batch is not retried and make_room()
             if device.type == "cuda":
                 torch.cuda.empty_cache()
+            if is_worth_a_retry:
+                retried = batch
+                halves.append(batch)
+                continue
             if len(batch) == 1:
                 raise WorkError.of_line(
                     lines[batch[0]],

@@ -122,6 +122,10 @@ class GradientAccumulator:
             waiting += [indices[middle:], indices[:middle]]
         return losses
 
+    def make_room(self) -> bool:
+        """Drop the captured graphs; return whether there were any."""
+        return self.captured is not None and self.captured.make_room()
+
     @property
     def warm_ups(self) -> int:
         """How often a micro-batch must have been computed before it is as fast as it becomes."""
@@ -161,8 +165,7 @@ class GradientAccumulator:
             for parameter, gradient in zip(parameters, before, strict=True):
                 parameter.grad = gradient
             self._statistics.restore(torch.tensor(True, device=self.model.device))
-            if self.captured is not None:
-                self.captured.make_room()
+            self.make_room()
             if self.model.device.type == "cuda":
                 torch.cuda.empty_cache()
             return self.run(loss, indices, may_drop_graphs=False) if may_drop_graphs else None

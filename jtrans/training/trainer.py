@@ -117,7 +117,12 @@ class Trainer:
         )
         self.skips, self.noise = self.gradient.skips, self.gradient.noise
         self.validator = Validator(
-            corpus, config, is_joint=model.is_joint, precision=precision, ranks=self.ranks
+            corpus,
+            config,
+            is_joint=model.is_joint,
+            precision=precision,
+            ranks=self.ranks,
+            make_room=self.gradient.accumulator.make_room,
         )
         self.optimiser = make_optimiser(model, training)
         self.guard = GradientGuard(model.device) if training.gradient_guard else None

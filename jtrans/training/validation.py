@@ -48,7 +48,7 @@ class Validator:
     """Measures a model on the valid split of a corpus, as configured by `config`.
 
     If `is_joint`, the joint positions of a batch are bounded. Every one of the `ranks` measures a
-    part, and all get the result.
+    part, and all get the result. Where memory runs out, `make_room` frees some, as in `in_halves`.
 
     Raises:
         DecodingError: options of the search that cannot be used.
@@ -62,9 +62,11 @@ class Validator:
         is_joint: bool,
         precision: str,
         ranks: Ranks | None = None,
+        make_room: Callable[[], bool] = lambda: False,
     ) -> None:
         training = config.training
         self.ranks = ranks or Ranks()
+        self._make_room = make_room
         self.pairs = corpus.pairs("valid")
         self.target = corpus.pipeline.target
         self.options = SearchOptions.from_config(config, beam=training.validate_beam)
@@ -150,6 +152,7 @@ class Validator:
             device=model.device,
             progress=progress,
             hint="leave this pair out of valid, or use a machine with more memory",
+            make_room=self._make_room,
         )
         sums, done = [], 0
         for indices, result in computed:
@@ -184,7 +187,9 @@ class Validator:
         chosen = self.sentences[self.ranks.rank :: self.ranks.count]
         sources = [self.pairs.source[index] for index in chosen]
         searched = [prepared(model, self.precision)]
-        hypotheses = translate_ids(searched, sources, self.options, progress=progress)
+        hypotheses = translate_ids(
+            searched, sources, self.options, progress=progress, make_room=self._make_room
+        )
         return [self.target.decode(best[0].tokens) for best in hypotheses]
 
     def _gathered(self, work: Callable[[], list[Part]]) -> list[Part]:

@@ -96,6 +96,24 @@ def test_after_a_failure_batches_of_that_size_are_not_tried_again(
     assert tried == [4, 2, 2, 2, 2, 2, 2]
 
 
+def test_memory_that_is_not_needed_makes_room_before_a_batch_is_halved(
+    ready: Translator, failure: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried, listener, freed = limit(monkeypatch, failure, 2), Listener(), []
+
+    def make_room() -> bool:
+        freed.append(len(tried))
+        return len(freed) < 4
+
+    ids = [[4, 1], [5, 1], [4, 5, 1], [5, 4, 1], [4, 4, 5, 1]]
+    settings: dict[str, Any] = {"progress": listener, "make_room": make_room}
+    best = batched_search.translate_ids(ready.models, ids, ready.options, **settings)
+    assert [len(each) > 0 for each in best] == [True] * 5
+    assert tried == [5, 5, 2, 3, 3, 1, 2]  # each once more, then in halves
+    assert freed == [1, 4]
+    assert len(listener.warnings) == 1
+
+
 def test_lanes_halve_their_batches_by_themselves(
     ready: Translator, failure: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:

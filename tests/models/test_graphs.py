@@ -17,9 +17,11 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from models.conftest import SOURCE_VOCABULARY, VARIANTS, tiny_model
+from plugins.listener import Listener
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from jtrans.decoding.batched_search import translate_ids
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.prepared.captured import graphs, joint
@@ -29,7 +31,7 @@ from jtrans.decoding.prepared.captured.transformer import GraphTransformer
 from jtrans.decoding.prepared.choose import prepared
 from jtrans.decoding.prepared.transformer import PreparedTransformer
 from jtrans.decoding.search.beam import beam_search
-from jtrans.decoding.search.captured import CapturedChoice
+from jtrans.decoding.search.captured import MOST_CHOICES, CapturedChoice
 from jtrans.models.base import TranslationModel
 from jtrans.models.reformer import Reformer
 from jtrans.nn.gpu.capture import WARM_UPS, Capture, Replay
@@ -401,6 +403,52 @@ def test_a_size_is_captured_when_a_second_search_asks(monkeypatch: pytest.Monkey
     assert steps.offer(bucket, user) is None
     assert steps.offer(bucket, user) is not None
     assert steps.take(Bucket(2, 5, 16, 64), user) is not None
+
+
+def test_a_size_is_wanted_anew_after_its_graph_has_made_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(graphs, "WANTED", 2)
+    steps, bucket, user = StepGraphs(Counting, lambda work: work), Bucket(1, 5, 16, 64), User()
+    assert not steps.make_room()
+    steps.take(bucket, user)
+    assert steps.make_room() and not steps.kept
+    assert steps.offer(bucket, user) is None  # a retry does not capture again
+    assert steps.offer(bucket, user) is not None
+
+
+def out_of_memory(work: Replay) -> Replay:
+    """Stand in for a GPU that has no memory for another graph."""
+    raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+@pytest.mark.parametrize("model", SOME, indirect=True)
+def test_a_batch_that_does_not_fit_beside_graphs_is_searched_without(
+    model: TranslationModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graphs, "WANTED", 2)
+    graphed, listener = graph_form(model, out_of_memory), Listener()
+    source, mask = sentences(3, 9, 2)
+    ids = [row[row_mask].tolist() for row, row_mask in zip(source, mask, strict=True)]
+    options = SearchOptions(beam=3, max_length="12")
+    expected = translate_ids([prepared(model)], ids, options)
+    for _ in range(3):  # the second search captures, and fails
+        assert translate_ids([graphed], ids, options, progress=listener) == expected
+    assert not listener.warnings and not graphed.graphs.has_failed
+
+
+@pytest.mark.parametrize("model", SOME, indirect=True)
+def test_choices_under_many_options_replace_each_other(model: TranslationModel) -> None:
+    graphed = graph_form(model, taped)
+    source, mask = sentences(3, 12, 4)
+    for penalty in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 0.0):
+        options = {"beam": 3, "max_length": "S+9", "length_penalty": penalty}
+        ours, theirs = (
+            searched(each, source, mask, **options) for each in (graphed, prepared(model))
+        )
+        assert_same(ours, theirs)
+    counts = [len(step.choices) for step in graphed.graphs.kept.values()]
+    assert max(counts) == MOST_CHOICES
 
 
 @given(st.integers(1, 300), st.integers(1, 20), st.integers(1, 200), st.integers(1, 2000))

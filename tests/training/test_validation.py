@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from plugins.listener import Listener
 from sacrebleu.metrics.bleu import BLEU
 
 from jtrans.corpora.parallel import Corpus, ParallelText
@@ -56,6 +57,42 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved(
     monkeypatch.setattr(validation, "batch_loss", with_little_memory)
     assert validator.teacher_forced(model, Silent())["loss"] == pytest.approx(whole["loss"])
     assert tried[0] == 4 and tried.count(1) == 4
+
+
+def test_graphs_of_training_make_room_for_a_validation(
+    two_references: PreparedCorpus, make_config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jtrans.decoding import batched_search
+    from jtrans.training import validation
+
+    config = make_config(validate_sentences=4)
+    model = build_model(config.model, *two_references.pipeline.vocabulary_sizes).eval()
+    settings: dict[str, Any] = {"is_joint": False, "precision": "fp32"}
+    expected = Validator(two_references, config, **settings)(model)
+    graphs = [True]
+
+    def make_room() -> bool:
+        return bool(graphs) and graphs.pop()
+
+    def beside_graphs(work: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            if graphs:
+                raise torch.OutOfMemoryError("out of memory")
+            return work(*arguments)
+
+        return call
+
+    for place, name in ((validation, "batch_loss"), (batched_search, "beam_search")):
+        monkeypatch.setattr(place, name, beside_graphs(getattr(place, name)))
+    listener, validator = (
+        Listener(),
+        Validator(two_references, config, **settings, make_room=make_room),
+    )
+    losses = validator.teacher_forced(model, listener)
+    graphs.append(True)
+    scores = validator.translation_scores(model, listener)
+    assert {**losses, **scores} == pytest.approx(expected)
+    assert not graphs and not listener.warnings  # neither halved anything
 
 
 @pytest.mark.parametrize("count", [2, 4])

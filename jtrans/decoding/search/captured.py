@@ -28,6 +28,7 @@ from jtrans.text.vocabulary import EOS, PAD, SPARE
 # replays follow each other at most.
 STEPS_BETWEEN_CHECKS = 4
 LONGEST = 4_096  # steps of a search; later ones are ordinary
+MOST_CHOICES = 4  # of a bucket, under different options: each has a graph of its own
 
 
 class Replayed(NamedTuple):
@@ -140,6 +141,8 @@ def prepare_capture(model: object, state: object, options: SearchOptions) -> Non
                 return
             with torch.inference_mode(False), torch.no_grad():  # searches in either mode may write
                 choice = CapturedChoice(step, model.plain.project, options)
+            while len(step.choices) >= MOST_CHOICES:
+                del step.choices[next(iter(step.choices))]
             step.choices[options] = choice
             step.rewind()
             choice.replay = model.graphs.replay_of(choice.work)

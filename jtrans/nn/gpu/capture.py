@@ -6,8 +6,9 @@ writes tensors that stay where they are.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -50,10 +51,10 @@ class CudaCapture:
                 graph, pool=pool, stream=stream, capture_error_mode="thread_local"
             )
             try:
-                with context:
+                with _workspaces_of_the_pool(), context:
                     result = work()
             except BaseException:
-                torch.cuda.set_stream(before)  # torch does not, if the capture cannot be ended
+                self._settle(before)  # torch does not, if the capture cannot be ended
                 raise
             self._graphs.add(graph)
 
@@ -62,3 +63,33 @@ class CudaCapture:
             return result
 
         return replay
+
+    def _settle(self, stream: torch.cuda.Stream) -> None:
+        """Undo what a failed capture may leave: its stream, and a generator that refuses to draw.
+
+        The generator of torch 2.11 counts as captured until the end of a capture, so of another.
+        """
+        torch.cuda.set_stream(stream)
+        try:
+            context = torch.cuda.graph(
+                torch.cuda.CUDAGraph(), stream=self._stream, capture_error_mode="thread_local"
+            )
+            with contextlib.suppress(RuntimeError), context:
+                torch.zeros(1, device=self._device)
+        finally:
+            torch.cuda.set_stream(stream)
+
+
+@contextlib.contextmanager
+def _workspaces_of_the_pool() -> Iterator[None]:
+    """Let the products of a capture get workspaces from the memory that all graphs share.
+
+    cuBLAS keeps a workspace for each stream, whose address becomes part of a graph. torch 2.13
+    frees those of the stream with any of its graphs, while others still write to them
+    (pytorch/pytorch#193402).
+    """
+    torch._C._cuda_clearCublasWorkspaces()
+    try:
+        yield
+    finally:
+        torch._C._cuda_clearCublasWorkspaces()

@@ -109,13 +109,18 @@ class CapturedGradients:
         self.make_room()
         self.has_failed = False
 
-    def make_room(self) -> None:
+    def make_room(self) -> bool:
         """Drop all graphs, whose memory is needed; sizes are captured once they are needed again.
 
         A size that does not fit beside the graphs is then computed without one.
+
+        Returns:
+            Whether there were any.
         """
+        had_graphs = bool(self.kept)
         self.kept.clear()
         self._needed.clear()
+        return had_graphs
 
     def _is_wanted(self, size: Size) -> bool:
         """Return whether a size is needed a second time, and there is room for its graph."""

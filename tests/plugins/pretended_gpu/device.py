@@ -275,6 +275,7 @@ def pretend() -> None:
     """Replace what needs a GPU, in this process for good."""
     for name, value in REPLACED.items():
         setattr(torch.cuda, name, value)
+    torch._C._cuda_clearCublasWorkspaces = lambda: None
     torch.inference_mode = _inference_mode  # type: ignore[assignment, misc]
     Tensor.pin_memory = lambda self, device=None: self  # type: ignore[assignment, method-assign, return-value]
     torch._C._set_only_lift_cpu_tensors(True)  # torch.tensor(..., device=) shows itself to modes

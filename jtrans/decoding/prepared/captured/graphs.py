@@ -130,6 +130,17 @@ class StepGraphs(Generic[Step]):
         step.user = weakref.ref(user)
         return step
 
+    def make_room(self) -> bool:
+        """Drop all graphs, whose memory is needed; sizes are captured once they are wanted again.
+
+        Returns:
+            Whether a search that ran out of memory may find more of it.
+        """
+        may_help = bool(self.kept or self._asked)
+        self.kept.clear()
+        self._asked.clear()
+        return may_help
+
     def _are_too_many(self) -> bool:
         count, size = len(self.kept), sum(step.size for step in self.kept.values())
         return count > self._most or (count > 1 and size > self._most_bytes)
@@ -147,9 +158,9 @@ class StepGraphs(Generic[Step]):
         try:
             return self._capture(work)
         except Exception as error:
-            self.kept.clear()
             if is_out_of_memory(error):
                 raise
+            self.kept.clear()
             self.has_failed = True
             _log.warning(
                 "the step of the search cannot be captured as a CUDA graph, so it runs without, "
