@@ -24,7 +24,12 @@ from jtrans.decoding.lines.constraints import (
 )
 from jtrans.decoding.lines.given import GivenTranslation, TokenReader
 from jtrans.decoding.lines.long_lines import joined, joined_alignment
-from jtrans.decoding.lines.sentences import InputSentence, SentenceReader
+from jtrans.decoding.lines.sentences import (
+    MANY_UNKNOWN,
+    InputSentence,
+    SentenceReader,
+    has_many_unknown,
+)
 from jtrans.decoding.lines.translation import ScoredLine, Translation
 from jtrans.decoding.options import DecodingChoices, Limited, SearchOptions, TranslationExtras
 from jtrans.decoding.prepared.base import Searchable
@@ -162,6 +167,8 @@ class Translator:
             for i, line in enumerate(lines)
         ]
         flat = [sentence for parts in sentences for sentence in parts]
+        if has_many_unknown(flat):
+            progress.warn(MANY_UNKNOWN)
         translated = iter(self._translated(flat, options, progress))
         results = [[next(translated) for _ in parts] for parts in sentences]
         return [

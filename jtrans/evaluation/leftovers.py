@@ -7,11 +7,24 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from jtrans.errors import CorpusError, how_many
-from jtrans.text.leftovers import ESCAPED_BY_MOSES, find_leftover
+from jtrans.text.leftovers import (
+    BPE,
+    ESCAPED,
+    ESCAPED_BY_MOSES,
+    SENTENCEPIECE,
+    WORDPIECE,
+    find_leftover,
+)
 from jtrans.text.segment import has_spaces
 
 LONG_WORD = 8  # characters: words of languages without spaces are shorter on average
 RARE = 0.01  # lines with capital letters in a text without case, beside those of one with case
+UNDOING = {
+    BPE: "join them: sed -r 's/(@@ )|(@@ ?$)//g'",
+    SENTENCEPIECE: "join them: spm_decode, or sed 's/ //g; s/\u2581/ /g; s/^ //'",
+    WORDPIECE: "join them: sed 's/ ##//g'",
+    ESCAPED: "undo them, as sacremoses detokenize does",
+}
 TOKENISED = 100  # lines that end in a separate period: the limit of sacreBLEU's own check
 
 
@@ -33,7 +46,7 @@ def check_plain_text(
     text = f"{name} has {leftover.kind} in {many}, such as {leftover.example}"
     if not leftover.is_certain:
         return f"{text} (line {leftover.first:,})"
-    hint = "undo them, as jtrans translate and sacremoses detokenize do; or use them with --as-is"
+    hint = f"{UNDOING[leftover.kind]}; or take the text as it is: --as-is"
     where = f"{name}:{leftover.first}"
     raise CorpusError(text, where=where, hint=hint, kind="corpus.not-plain-text")
 

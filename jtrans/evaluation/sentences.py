@@ -49,4 +49,4 @@ class ScoredText:
         for line in range(len(self.references[0])):
             for number, system in enumerate(self.systems):
                 scores = {name: values[number][line] for name, values in columns.items()}
-                yield {"system": system, "line": line + 1, **scores}
+                yield {"system": system, "id": line, "line": line + 1, **scores}

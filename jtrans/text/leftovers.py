@@ -9,11 +9,14 @@ from dataclasses import dataclass
 
 MANY_LINES, MANY_SHARE = 3, 0.01  # lines with marks, or their share, that cannot be an accident
 
+BPE, SENTENCEPIECE, WORDPIECE = "BPE pieces", "SentencePiece pieces", "WordPiece pieces"
+ESCAPED = "escaped characters"
+
 # "@@" alone or inside a word is ordinary text, and so is a row of several U+2581
 _PIECES = {
-    "BPE pieces": re.compile(r"(?<!\S)\S*[^\s@]@@(?!\S)"),
-    "SentencePiece pieces": re.compile("(?<!\\S)\u2581 ?\\w\\S*"),
-    "WordPiece pieces": re.compile(r"(?<!\S)##\w\S*"),
+    BPE: re.compile(r"(?<!\S)\S*[^\s@]@@(?!\S)"),
+    SENTENCEPIECE: re.compile("(?<!\\S)\u2581 ?\\w\\S*"),
+    WORDPIECE: re.compile(r"(?<!\S)##\w\S*"),
 }
 _ESCAPED = re.compile(r"&(?:amp;)*(?:amp|lt|gt|apos|quot|bar|#39|#34|#124|#91|#93);")
 ESCAPED_BY_MOSES = re.compile(r"&(?:apos|bar|#124|#91|#93);")  # the others also occur in HTML
@@ -38,7 +41,7 @@ def find_leftover(
     Without `references`, the lines are those of a reference itself, whose text may be about HTML.
     """
     escaped = _ESCAPED if references else ESCAPED_BY_MOSES
-    for kind, pattern in {**_PIECES, "escaped characters": escaped}.items():
+    for kind, pattern in {**_PIECES, ESCAPED: escaped}.items():
         marks = [set(pattern.findall(line)) for line in lines]
         known = [[set(pattern.findall(line)) for line in text] for text in references]
         usual = Counter(mark for text in known for line in text for mark in line)

@@ -1233,8 +1233,9 @@ def test_every_sentence_is_scored_as_by_sacrebleu(jtrans: Jtrans) -> None:
     result = jtrans(*command, "--sentence-scores", "X=x,y")
     assert result.code == 0 and "Written      s\n" in result.err
     rows = [json.loads(row) for row in Path("s").read_text(encoding="utf-8").splitlines()]
-    assert [(row.pop("line"), row.pop("system"), row.pop("X")) for row in rows] == [
-        (line, name, line) for line in (1, 2, 3, 4) for name in ("hyp.en", "other.en")
+    fields = "id", "line", "system", "X"
+    assert [tuple(map(row.pop, fields)) for row in rows] == [
+        (line - 1, line, name, line) for line in (1, 2, 3, 4) for name in ("hyp.en", "other.en")
     ]
     metrics: dict[str, Metric] = {
         "bleu": BLEU(lowercase=True, effective_order=True),

@@ -16,6 +16,7 @@ from jtrans.decoding.batched_search import translate_ids
 from jtrans.decoding.batches import by_length
 from jtrans.decoding.lines.constraints import Constraints
 from jtrans.decoding.lines.given import GivenTranslation
+from jtrans.decoding.lines.sentences import MANY_UNKNOWN
 from jtrans.decoding.options import SearchOptions, TranslationExtras
 from jtrans.decoding.translator import LONGEST_SOURCE, Translator, load_model
 from jtrans.errors import CheckpointError, DecodingError
@@ -210,6 +211,24 @@ def test_progress_counts_sentences(translator: Translator) -> None:
     listener = Listener()
     translator.translate(LINES, listener)
     assert listener.advances[-1][1:] == (5, 5)
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_told"),
+    [
+        (["ein mann liest", "▁Ein ▁Mann ▁li est ▁.", "▁Hund"], True),
+        (["ein mann liest xyz", "ein hund"], False),
+        (["ein mann liest .", "vier neue worte xyz"] + ["ein hund rennt ."] * 5, False),
+        (["", "xyz"], False),
+    ],
+)
+def test_a_source_of_mostly_unknown_words_is_warned_of(
+    lines: list[str], is_told: bool, translator: Translator
+) -> None:
+    listener = Listener()
+    translator.translate(lines, listener)
+    assert (listener.warnings == [MANY_UNKNOWN]) == is_told
+    assert is_told or not listener.warnings
 
 
 def test_members_of_an_ensemble_read_the_source_each_in_its_own_way(

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+
 import pytest
 
+from jtrans.errors import CorpusError
 from jtrans.evaluation.leftovers import (
     case_warning,
     check_hypothesis,
+    check_plain_text,
     empty_references_warning,
     empty_warning,
     escaped_warning,
@@ -36,6 +42,25 @@ def test_pieces_and_escapes_are_found_with_their_line(line: str, kind: str, exam
     assert leftover is not None
     assert (leftover.kind, leftover.first, leftover.lines) == (kind, 151, 1)
     assert (leftover.example, leftover.is_certain) == (example, True)
+
+
+@pytest.mark.skipif(shutil.which("sed") is None, reason="needs sed")
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("ge@@ h@@ en wir we@@", "gehen wir we"),
+        ("▁we ▁go ▁ho me", "we go home"),
+        ("we w ##ent ho ##me", "we went home"),
+    ],
+)
+def test_pieces_are_joined_as_the_hint_says(line: str, words: str) -> None:
+    with pytest.raises(CorpusError) as error:
+        check_plain_text("a.en", [line] * 3)
+    assert error.value.hint is not None
+    command = re.search(r"sed .*'", error.value.hint)
+    assert command is not None
+    done = subprocess.run(command[0], shell=True, input=line, text=True, capture_output=True)
+    assert done.stdout == words
 
 
 def test_text_that_references_have_too_is_no_leftover() -> None:

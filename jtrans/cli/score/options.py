@@ -33,7 +33,7 @@ _WRITTEN = ("output", "sentences")
 _MODEL = ("checkpoint", "device", "precision")
 # fields of the JSON output, which no other metric may replace
 FIELDS = (
-    *("system", "line", "name", "interval", "signature", "signatures", "length_ratio"),
+    *("system", "id", "line", "name", "interval", "signature", "signatures", "length_ratio"),
     *("brevity_penalty", "parameters", "frozen_parameters", "tokens_per_second", "checkpoint"),
     *("split", "sentences", "tagging", "pos_accuracy", "entity_f1"),
 )

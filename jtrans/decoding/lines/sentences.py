@@ -16,10 +16,18 @@ from jtrans.decoding.lines.long_lines import cut
 from jtrans.errors import DecodingError
 from jtrans.progress import Progress
 from jtrans.text.pipeline import TextSide
+from jtrans.text.vocabulary import UNK
 
 # The most tokens of a part of a line that is too long, ``</s>`` counted: about the longest sentence
 # of a training corpus. Of longer parts models leave most untranslated.
 LONGEST_PART = 128
+# Words that a run does not know are rare where it has subwords, and no quarter where it has not:
+# of so many, the text is in another language, or cut in another way than the training text.
+UNKNOWN_SHARE, LEAST_UNKNOWN = 0.25, 5
+MANY_UNKNOWN = (
+    "many tokens of the source are unknown to the run (a quarter or more of some lines): translate "
+    "raw text in its source language, or text that is cut as its training text was"
+)
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,13 @@ class InputSentence:
     number: int  # of the line, counted from 1
     constraints: EncodedConstraints  # of its translation
     others: Sequence[list[int]]  # its ids for each further model of an ensemble, if they differ
+
+
+def has_many_unknown(sentences: Sequence[InputSentence]) -> bool:
+    """Return whether so many tokens are unknown that something is wrong with the text."""
+    unknown = sum(each.ids.count(UNK) for each in sentences)
+    tokens = sum(len(each.ids) - 1 for each in sentences)
+    return unknown >= LEAST_UNKNOWN and unknown >= UNKNOWN_SHARE * tokens
 
 
 @dataclass(frozen=True)
