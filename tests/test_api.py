@@ -232,7 +232,7 @@ def test_loading_draws_no_random_numbers(model: jtrans.LoadedRun) -> None:
 
 def test_lines_that_are_too_long_are_warned_of(model: jtrans.LoadedRun) -> None:
     with pytest.warns(UserWarning, match="translated in"):
-        model.translate(["hund . " * 700], beam=1, max_length="2")
+        model.translate(["katze sieht hund " * 500], beam=1, max_length="2")
 
 
 def test_search_options_are_checked_by_name(model: jtrans.LoadedRun) -> None:

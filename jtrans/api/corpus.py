@@ -246,9 +246,17 @@ def _options(
             "leave one or the other out",
         )
     _check_effect(options, chosen)
+    learning = [name for name in ("bpe", "bpe_merges", "bpe_min_frequency") if chosen.get(name)]
+    if options.bpe_codes:
+        if learning:
+            raise usage_error(
+                f"--{learning[0].replace('_', '-')} has no effect on the codes of --bpe-codes",
+                "leave one or the other out",
+            )
+        options = options.model_copy(update={"bpe": "joint"})
     of_bpe = ("bpe_merges", "bpe_min_frequency", "spell")
     if options.source_segment == options.target_segment == "character" and options.bpe != "none":
-        useless = [name for name in ("bpe", *of_bpe) if chosen.get(name)]
+        useless = [name for name in ("bpe", "bpe_codes", *of_bpe) if chosen.get(name)]
         if useless:
             raise usage_error(
                 f"--{useless[0].replace('_', '-')} has no effect: BPE has nothing to merge in "

@@ -65,6 +65,9 @@ class TextOptions:
     bpe: str | None = option(
         "joint (merges of both languages together), separate or none.", None, "joint", TEXT
     )
+    bpe_codes: Path | None = option(
+        "Use these codes, as of subword-nmt, for both sides; learn none.", "FILE", panel=TEXT
+    )
     bpe_merges: int | None = option(
         "Merges to learn, of each side when separate.", "N", "10000", TEXT, min=1
     )

@@ -189,13 +189,15 @@ def _count_inner(part: ShardPart) -> Counts:
 
 
 def _codes(preparation: Preparation, counts: Counts) -> tuple[str | None, str | None]:
-    """Learn the BPE codes of both sides, unless they are in the work folder.
+    """Learn the BPE codes of both sides, unless they are given or in the work folder.
 
     Separate codes are not learned for a side of single characters: it has nothing to merge.
     """
     options = preparation.request.options
     if options.bpe == "none":
         return None, None
+    if preparation.request.codes is not None:
+        return preparation.request.codes, preparation.request.codes
     if options.bpe == "joint":
         codes = _learn_codes(preparation, "joint", counts)
         return codes, codes

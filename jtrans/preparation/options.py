@@ -20,6 +20,7 @@ PIPELINE_OPTIONS = (
     "truecase",
     "jieba_dictionary",
     "bpe",
+    "bpe_codes",
     "bpe_merges",
     "bpe_min_frequency",
     "vocabulary",
@@ -57,6 +58,7 @@ class PrepareOptions(ConfigSection):
             from the training text; capitals are restored in output. Single characters stay.
         jieba_dictionary: path of a file with extra words for jieba; empty for none.
         bpe: "joint" (merges learned on both sides together), "separate" or "none".
+        bpe_codes: path of a file of BPE codes to use for both sides; empty to learn them.
         bpe_merges: merges to learn (of each side, when separate).
         bpe_min_frequency: rarer pairs of symbols are not merged.
         vocabulary: "separate" for the two sides, or one "joint" vocabulary (which
@@ -86,6 +88,7 @@ class PrepareOptions(ConfigSection):
     truecase: bool = False
     jieba_dictionary: str = ""
     bpe: Literal["joint", "separate", "none"] = "joint"
+    bpe_codes: str = ""
     bpe_merges: Count = 10_000
     bpe_min_frequency: Count = 2
     vocabulary: Literal["joint", "separate"] = "separate"

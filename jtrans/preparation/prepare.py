@@ -166,6 +166,9 @@ def _learn(
         ]
         if not merges:
             learned = "none, whole words"
+        elif request.codes is not None:
+            codes = request.options.bpe_codes
+            learned = f"{how_many(merges[0][1], 'joint merge')} of {codes}, none learned"
         elif request.options.bpe == "joint" and merges[0][0] != merges[-1][0]:
             learned = f"{how_many(merges[0][1], 'joint merge')} learned"
         else:

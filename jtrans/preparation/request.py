@@ -22,6 +22,7 @@ from jtrans.preparation.labels.sources import check_labels, labels_digest
 from jtrans.preparation.languages import check_languages, is_narrow_by_default
 from jtrans.preparation.options import PIPELINE_OPTIONS, PrepareOptions
 from jtrans.progress import Progress
+from jtrans.text.bpe import read_codes
 from jtrans.text.pipeline import TextPipeline, TextSide
 from jtrans.text.segment import useless_entries
 
@@ -39,6 +40,7 @@ class Request:
     record: dict[str, Any]  # what determines the result, as in corpus.json
     pipeline: TextPipeline | None = None  # the pipeline to reuse; None: one is learned
     unchosen: frozenset[str] = frozenset()  # options whose value follows from the text alone
+    codes: str | None = None  # BPE codes to use for both sides; None: they are learned
 
     @property
     def valid_every(self) -> int:
@@ -91,6 +93,7 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
         options = options.model_copy(update={"narrow": is_narrow_by_default(corpus)})
     pipeline = _load_pipeline(options.pipeline, corpus.languages)
     dictionary = None if pipeline else _read_dictionary(options.jieba_dictionary)
+    codes = read_codes(Path(options.bpe_codes)) if options.bpe_codes else None
     sides = (
         (pipeline.source.bare(), pipeline.target.bare())
         if pipeline
@@ -107,10 +110,12 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
         record["labels_digest"] = labels_digest(options.labels)
     if dictionary is not None:
         record["dictionary_digest"] = text_digest(dictionary)
+    if codes is not None:
+        record["codes_digest"] = text_digest(codes)
     check_languages(corpus, progress)
     counts = (f"{name} {len(text):,}" for name, text in corpus.splits.items())
     progress.say("Reading", " · ".join(counts))
-    return Request(corpus, options, sides, record, pipeline, unchosen)
+    return Request(corpus, options, sides, record, pipeline, unchosen, codes)
 
 
 def _splits_record(

@@ -148,11 +148,11 @@ def _changes(
         f"--{name.replace('_', '-')} ({_show(before.get(name, False))}, now {_show(value)})"
         for name, value in now.items()
         # options that did not exist then were off
-        if before.get(name, False) != value
+        if (before.get(name) or False) != (value or False)
         and name not in unknown
         and not (is_other and name in PIPELINE_OPTIONS)
     ]
-    for key in ("labels_digest", "dictionary_digest", "parts_digest"):
+    for key in ("labels_digest", "dictionary_digest", "codes_digest", "parts_digest"):
         if info.get(key) != record.get(key) and not changes:
             changes.append(f"contents of the {key.removesuffix('_digest')}")
     return changes

@@ -111,7 +111,7 @@ def test_every_option_reaches_the_corpus(jtrans: Jtrans, files: Path, tmp_path: 
     assert result.code == 0, result.err
     assert info_of(tmp_path / "prepared/mine")["options"] == {
         "source_segment": "whitespace", "target_segment": "moses", "lowercase": True,
-        "truecase": False, "jieba_dictionary": "", "drop_identical": False,
+        "truecase": False, "jieba_dictionary": "", "bpe_codes": "", "drop_identical": False,
         "drop_wrong_script": False, "labels": [],
         "bpe": "separate", "bpe_merges": 7, "bpe_min_frequency": 3, "vocabulary": "joint",
         "min_count": 2, "spell": False, "protect": False, "strip_invisible": False,

@@ -65,6 +65,36 @@ def test_test_sets_never_share_a_file(jtrans: Jtrans) -> None:
         ]
 
 
+def test_codes_that_were_learned_elsewhere_are_used(jtrans: Jtrans) -> None:
+    assert jtrans(*OWN).code == 0
+    pipeline = prepared().pipeline
+    assert pipeline.source.codes is not None
+    Path("codes").write_text(pipeline.source.codes, encoding="utf-8", newline="\n")
+    given = ["--bpe-codes", "codes"]
+    without_merges = [word for word in OWN if word not in ("--bpe-merges", "20")]
+    result = jtrans(*without_merges[:-1], "again", *given)
+    assert result.code == 0, result.err
+    assert "20 joint merges of codes, none learned" in result.err
+    assert PreparedCorpus.open(Path("again")).pipeline == pipeline
+    assert "Unchanged" in jtrans(*without_merges[:-1], "again", *given).err
+    refused = jtrans(*OWN[:-1], "other", *given)
+    assert refused.code == 2 and "--bpe-merges has no effect on the codes" in refused.err
+    assert jtrans(*without_merges[:-1], "other", "--bpe", "none", *given).code == 2
+    assert jtrans(*without_merges[:-1], "other", *given, "--pipeline", "out").code == 2
+    assert not Path("other").exists()
+
+    lines = pipeline.source.codes.splitlines(keepends=True)
+    Path("codes").write_text("".join(lines[:-1]), encoding="utf-8", newline="\n")
+    changed = jtrans(*without_merges[:-1], "again", *given)
+    assert changed.code == 2 and "different contents of the codes" in changed.err
+    fewer = jtrans(*without_merges[:-1], "fewer", *given)
+    assert "19 joint merges of codes" in fewer.err
+    assert PreparedCorpus.open(Path("fewer")).pipeline != pipeline
+    Path("codes").write_text("ein mann liest\n", encoding="utf-8")
+    spoilt = jtrans(*without_merges[:-1], "spoilt", *given)
+    assert spoilt.code == 2 and "not a BPE codes file: line 1" in spoilt.err
+
+
 def test_several_validation_files_are_joined_in_their_order(jtrans: Jtrans) -> None:
     result = jtrans(*OWN, "--valid", "news.tok")
     assert result.code == 0, result.err
