@@ -69,22 +69,33 @@ class Score:
         return half_width(self.drawn) or None
 
 
-def interval_text(value: float, half: float | None, metric: str, decimals: int = 1) -> str:
-    """Return the interval of a score as text: ``± 1.2``, or its ends where these are cut off.
+def limits(metric: str) -> tuple[float, float]:
+    """Return the lowest and highest possible score; all but sacreBLEU's metrics have no limits."""
+    return (0.0, HIGHEST[metric]) if metric in HIGHEST else (-math.inf, math.inf)
+
+
+def interval_text(
+    value: float,
+    half: float | None,
+    ends: tuple[float, float] | None,
+    metric: str,
+    decimals: int = 1,
+) -> str:
+    """Return the interval of a score as text: ``± 1.2``, or its ends where that passes a limit.
 
     Args:
         value: the score.
         half: half the width of its interval, None if there is no interval.
-        metric: name of the metric; the interval is cut off at the limits of its scale, which are
-            unknown for all but sacreBLEU's.
+        ends: its ends, None if there is no interval.
+        metric: name of the metric, whose scale has `limits`.
         decimals: to show.
     """
-    if half is None:
+    if half is None or ends is None:
         return ""
-    lowest, highest = (0.0, HIGHEST[metric]) if metric in HIGHEST else (-math.inf, math.inf)
-    low, high = max(value - half, lowest), min(value + half, highest)
-    is_cut = high - low < 2 * half - 0.05
-    return f"[{low:.1f}, {high:.1f}]" if is_cut else f"± {half:.{decimals}f}"
+    lowest, highest = limits(metric)
+    is_cut = max(lowest - (value - half), value + half - highest) > 0.05
+    low, high = ends
+    return f"[{low:.{decimals}f}, {high:.{decimals}f}]" if is_cut else f"± {half:.{decimals}f}"
 
 
 def sacrebleu_scores(

@@ -55,13 +55,18 @@ class SeedSample:
         drawn = self._with_seeds()
         return (half_width(drawn) or None) if drawn.size else None
 
-    def ends(self) -> tuple[float, float] | None:
-        """Return the ends of the 95 % interval of the mean; None if no drawn set has a score."""
+    def ends(
+        self, lowest: float = -math.inf, highest: float = math.inf
+    ) -> tuple[float, float] | None:
+        """Return the ends of the 95 % interval of the mean, within the range of its values.
+
+        None if no drawn set has a score.
+        """
         drawn = self._with_seeds()
         if not drawn.size:
             return None
         low, high = np.nanmean(self.drawn.mean(axis=0)) + np.percentile(drawn, PERCENTILES)
-        return float(low), float(high)
+        return max(lowest, float(low)), min(float(high), highest)
 
     def _with_seeds(self) -> NDArray[np.float64]:
         """Return the deviations of the mean over sentences and seeds."""

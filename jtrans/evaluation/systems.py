@@ -16,7 +16,7 @@ from jtrans.errors import ConfigError, name_hint, usage_error
 from jtrans.evaluation.bleu import multi_bleu
 from jtrans.evaluation.bootstrap import Bootstrap
 from jtrans.evaluation.leftovers import escaped_warning, normal_form_warning, tokenised_warning
-from jtrans.evaluation.scores import CHRF_WITH_WORDS, METRICS, Score, sacrebleu_scores
+from jtrans.evaluation.scores import CHRF_WITH_WORDS, METRICS, Score, limits, sacrebleu_scores
 from jtrans.evaluation.seeds import SeedSample, compare_means, deviation_of
 from jtrans.evaluation.sentence_scores import SentenceScores
 from jtrans.evaluation.significance import PairedResult
@@ -79,6 +79,10 @@ class SystemScores:
         """Return half the width of the 95 % interval, None if the metric has none."""
         return self.scores[metric].interval if metric in self.scores else None
 
+    def ends(self, metric: str) -> tuple[float, float] | None:
+        """Return the ends of the 95 % interval, None if the metric has none."""
+        return SeedGroup(self.name, [self]).ends(metric)
+
 
 @dataclass(frozen=True)
 class SeedGroup:
@@ -134,6 +138,15 @@ class SeedGroup:
         checkpoints of one run.
         """
         return self.sample(metric).interval() if metric in self.members[0].scores else None
+
+    def ends(self, metric: str) -> tuple[float, float] | None:
+        """Return the ends of that interval, within the limits of the metric.
+
+        These are percentiles: the score need not be in the middle between them.
+        """
+        if self.interval(metric) is None:
+            return None
+        return self.sample(metric).ends(*limits(metric))
 
     def sample(self, metric: str) -> SeedSample:
         """Return every run's scores in a metric but multi-bleu, also on the drawn test sets."""

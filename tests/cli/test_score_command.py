@@ -584,6 +584,15 @@ def test_the_table_for_latex_has_the_same_numbers_and_the_sentences_as_comments(
     assert both.code == 2 and "--json and --latex exclude each other" in both.out
 
 
+def test_an_interval_that_passes_a_limit_is_shown_by_its_ends(jtrans: Jtrans, files: Path) -> None:
+    command = ["score", "--hyp", "good.en", "bad.en", "--ref", "ref.en", "--metric", "bleu"]
+    [good, _] = json.loads(jtrans(*command, "--json").out)["systems"]
+    (low, high), half = good["interval_ends"]["bleu"], good["interval"]["bleu"]
+    assert good["bleu"] + half > 100 == high and half == pytest.approx((high - low) / 2, abs=1)
+    shown = f"{good['bleu']:.1f} [{low:.1f}, 100.0]"
+    assert shown in jtrans(*command).out and shown in jtrans(*command, "--latex").out
+
+
 def test_metrics_may_have_the_names_of_the_table(jtrans: Jtrans, files: Path) -> None:
     command = ("score", "--hyp", "bad.en", "--ref", "ref.en", "--json", "--metric")
     assert jtrans(*command, "chrF2,TER").out == jtrans(*command, "chrf,ter").out

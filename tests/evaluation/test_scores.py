@@ -290,22 +290,23 @@ def test_sets_that_do_not_fit_are_refused_with_their_counts(
 
 
 @pytest.mark.parametrize(
-    ("value", "half", "metric", "text"),
+    ("value", "half", "ends", "metric", "text"),
     [
-        (41.5, 3.26, "bleu", "± 3.3"),
-        (2.0, 13.0, "bleu", "[0.0, 15.0]"),
-        (99.0, 2.0, "chrf", "[97.0, 100.0]"),
-        (100.00000000000004, 0.0, "bleu", "± 0.0"),
-        (99.0, 1.02, "bleu", "± 1.0"),
-        (99.0, 2.0, "ter", "± 2.0"),
-        (1.0, 2.0, "ter", "[0.0, 3.0]"),
-        (1.0, None, "multi-bleu", ""),
+        (41.5, 3.26, (38.0, 44.5), "bleu", "± 3.3"),
+        (2.0, 13.0, (0.0, 26.0), "bleu", "[0.0, 26.0]"),
+        (99.0, 2.0, (96.0, 100.0), "chrf", "[96.0, 100.0]"),
+        (100.00000000000004, 0.0, (100.0, 100.0), "bleu", "± 0.0"),
+        (99.0, 1.02, (97.96, 100.0), "bleu", "± 1.0"),
+        (99.0, 2.0, (97.1, 101.1), "ter", "± 2.0"),
+        (1.0, 2.0, (0.0, 4.0), "ter", "[0.0, 4.0]"),
+        (99.0, 2.0, (97.0, 101.0), "COMET", "± 2.0"),
+        (1.0, None, None, "multi-bleu", ""),
     ],
 )
-def test_intervals_are_shown_within_the_range_of_their_metric(
-    value: float, half: float | None, metric: str, text: str
+def test_an_interval_that_passes_a_limit_of_its_metric_is_shown_by_its_ends(
+    value: float, half: float | None, ends: tuple[float, float] | None, metric: str, text: str
 ) -> None:
-    assert interval_text(value, half, metric) == text
+    assert interval_text(value, half, ends, metric) == text
 
 
 def test_references_are_prepared_once_for_all_systems_some_lines_at_a_time(

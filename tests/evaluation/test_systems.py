@@ -7,6 +7,7 @@ import statistics
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from jtrans.errors import ConfigError, CorpusError
@@ -42,6 +43,28 @@ def test_every_metric_asked_for_is_computed() -> None:
     [signature] = evaluation.signatures
     assert signature.startswith("chrF2|")
     assert evaluation.references == 1
+
+
+def test_the_ends_of_an_interval_are_percentiles_of_the_drawn_test_sets() -> None:
+    evaluation = _evaluate(_output("good", GOOD), metrics=["bleu", "ter", "multi-bleu"])
+    [good], [group] = evaluation.systems, evaluation.groups
+    for metric in ("bleu", "ter"):
+        expected = np.percentile(good.scores[metric].drawn, [2.5, 97.5])
+        assert good.ends(metric) == group.ends(metric) == pytest.approx(tuple(expected))
+    low, high = good.ends("bleu") or (0, 0)
+    assert high == 100 > good.value("bleu") + 1 and low < good.value("bleu")
+    assert good.ends("multi-bleu") is None
+
+
+def test_seeds_do_not_widen_an_interval_beyond_the_limits_of_its_metric() -> None:
+    outputs = [_output("a", GOOD, "same"), _output("b", BAD, "same")]
+    [group] = _evaluate(*outputs, metrics=["chrf"]).groups
+    assert group.ends("chrf") == (0, 100)
+    lines = ["the dog reads a long book ."]
+    single = evaluate(
+        [_output("single", lines)], [lines], metrics=["bleu"], target_language="en", lowercase=False
+    )
+    assert single.systems[0].ends("bleu") is None
 
 
 def test_multi_bleu_alone_and_a_single_system_need_no_comparison() -> None:

@@ -143,10 +143,10 @@ def pooled_series(
     for place, count in enumerate(sentences):
         sample = SeedSample(values[:, place], drawn[:, :, place])  # drawn: [seeds, samples, bins]
         is_known = bool(np.isfinite(sample.mean))
-        ends = sample.ends() if is_known and count >= FEWEST else None
+        ends = sample.ends(0.0, limit) if is_known and count >= FEWEST else None
         means.append(sample.mean if is_known else None)
-        low.append(None if ends is None else max(0.0, ends[0]))
-        high.append(None if ends is None else min(ends[1], limit))
+        low.append(None if ends is None else ends[0])
+        high.append(None if ends is None else ends[1])
         if len(sums) > 1:
             spread.append(sample.deviation if is_known else None)
     return Series(subject.name, means, low, high, subject.index, spread)

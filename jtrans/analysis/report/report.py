@@ -122,6 +122,8 @@ def scores_tables(data: ReportData) -> list[Table]:
         optional += [
             (title, [score and score.value for score in scores]),
             (f"{title} ±", [score and score.interval for score in scores]),
+            (f"{title} low", [score and score.low for score in scores]),
+            (f"{title} high", [score and score.high for score in scores]),
             (f"{title} seeds ±", [score and score.spread for score in scores]),
         ]
     optional += [

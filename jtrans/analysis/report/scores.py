@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from typing import Any
 
@@ -16,7 +16,7 @@ from jtrans.analysis.study.study import Study
 from jtrans.errors import how_many
 from jtrans.evaluation.scores import tokenizer_name
 from jtrans.evaluation.significance import PairedResult
-from jtrans.evaluation.systems import ALL_METRICS, MULTI_BLEU, TITLES, Evaluation
+from jtrans.evaluation.systems import ALL_METRICS, MULTI_BLEU, TITLES, Evaluation, SeedGroup
 from jtrans.progress import Progress
 
 
@@ -26,8 +26,22 @@ class MetricValue:
 
     value: float
     interval: float | None  # half the width of the 95 % interval, over sentences and seeds
+    low: float | None  # lower end of that interval
+    high: float | None  # upper end
     spread: float | None  # sample standard deviation between seeds, None without several seeds
     mark: str = ""  # for a significant difference from the first system (see `significance`)
+
+    @classmethod
+    def of(cls, group: SeedGroup, metric: str, mark: str) -> MetricValue:
+        """Return the score of a system in a metric."""
+        low, high = group.ends(metric) or (None, None)
+        interval, spread = group.interval(metric), group.deviation(metric)
+        return cls(group.mean(metric), interval, low, high, spread, mark)
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The ends of the interval, if it has one."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -45,12 +59,7 @@ class ReportScores:
         marks = {(pair.index, pair.metric): pair.mark for pair in evaluation.paired}
         systems = [
             {
-                name: MetricValue(
-                    group.mean(name),
-                    group.interval(name),
-                    group.deviation(name),
-                    marks.get((index, TITLES[name]), ""),
-                )
+                name: MetricValue.of(group, name, marks.get((index, TITLES[name]), ""))
                 for name in evaluation.metrics
                 if name != MULTI_BLEU or group.members[0].multi_bleu is not None
             }
@@ -97,6 +106,7 @@ def report_scores(study: Study, progress: Progress) -> ReportScores:
         systems=translations,
         lowercase=study.lowercase,
         versions=[__version__, version("sacrebleu"), tokenizer_name(study.target_language)],
+        fields=[field.name for field in fields(MetricValue)],
     )
     content = cached.read()
     if content is not None:

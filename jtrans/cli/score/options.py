@@ -33,9 +33,9 @@ _WRITTEN = ("output", "sentences")
 _MODEL = ("checkpoint", "device", "precision")
 # fields of the JSON output, which no other metric may replace
 FIELDS = (
-    *("system", "id", "line", "name", "interval", "signature", "signatures", "length_ratio"),
-    *("brevity_penalty", "parameters", "frozen_parameters", "tokens_per_second", "checkpoint"),
-    *("split", "sentences", "tagging", "pos_accuracy", "entity_f1"),
+    *("system", "id", "line", "name", "interval", "interval_ends", "signature", "signatures"),
+    *("length_ratio", "brevity_penalty", "parameters", "frozen_parameters", "tokens_per_second"),
+    *("checkpoint", "split", "sentences", "tagging", "pos_accuracy", "entity_f1"),
 )
 UNUSED = {
     "on the scores of runs": _TEXT,

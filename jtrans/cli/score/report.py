@@ -82,6 +82,7 @@ class ScoreReport:
                     "mean": {_key(name): group.mean(name) for name in metrics},
                     "sd": {_key(name): group.deviation(name) for name in metrics},
                     "interval": {_key(name): group.interval(name) for name in metrics},
+                    "interval_ends": {_key(name): group.ends(name) for name in metrics},
                 }
                 for group in self._seed_groups
             ],
@@ -93,7 +94,8 @@ class ScoreReport:
         return {
             "name": system.name,
             **{_key(name): system.value(name) for name in self.evaluation.metrics},
-            "interval": {_key(name): score.interval for name, score in system.scores.items()},
+            "interval": {_key(name): system.interval(name) for name in system.scores},
+            "interval_ends": {_key(name): system.ends(name) for name in system.scores},
             "signature": next(iter(signatures.values()), None),
             "signatures": signatures,
             **_lengths(system),
@@ -231,7 +233,8 @@ def _brevity_sentence(system: SystemScores) -> str | None:
 
 def _shown(group: SeedGroup, metric: str) -> str:
     value, decimals = group.mean(metric), group.decimals(metric)
-    interval = interval_text(value, group.interval(metric), metric, decimals)
+    half, ends = group.interval(metric), group.ends(metric)
+    interval = interval_text(value, half, ends, metric, decimals)
     return f"{value:.{decimals}f} {interval}".rstrip()
 
 

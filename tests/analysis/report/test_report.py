@@ -142,6 +142,28 @@ def test_the_scores_of_one_file_have_no_empty_columns(
     assert not list((tmp_path / "out").glob("*scores-significance*"))
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_the_summary_has_the_ends_of_the_interval_of_the_same_sentences_in_a_figure(
+    tmp_path: Path,
+) -> None:
+    references = ["a man in an orange hat", "a dog runs over the grass", "two girls break a stick"]
+    translations = [*references[:2], "two girls are in front of a stick"]
+    files = {"reference": references, "system": translations}
+    for name, lines in files.items():
+        write_text(tmp_path / f"{name}.en", "".join(f"{line}\n" for line in lines))
+    text = TextFiles(None, [tmp_path / "reference.en"], [tmp_path / "system.en"])
+    path, data = write_report(load_file_study(text), tmp_path / "out", Silent())
+    [figure] = [i for s in data.sections for i in s.items if i.name == "length-bleu"]
+    assert isinstance(figure, Figure) and figure.counts[0] == 3
+    [series], score = figure.series, data.scores.systems[0]["bleu"]
+    assert (score.low, score.high) == pytest.approx((series.low[0], series.high[0]))
+    assert score.interval and score.low and score.low < score.value - score.interval - 5
+    html = path.read_text(encoding="utf-8")
+    assert html.count(f"<small>[{score.low:.1f}, 100.0]</small>") == 2
+    [row] = _csv(next((tmp_path / "out").glob("*.scores.csv")))
+    assert (float(row["BLEU low"]), float(row["BLEU high"])) == (score.low, score.high)
+
+
 def test_the_kind_of_a_system_is_not_said_twice(corpus: PreparedCorpus, run_on: RunOn) -> None:
     other = run_on(corpus, "other", config={"training": {"learning_rate": 0.5}})
     runs = [run_on(corpus, "transformer"), other]
