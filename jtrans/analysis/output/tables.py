@@ -61,7 +61,7 @@ def shown_value(figure: Figure, series: Series, place: int) -> str:
     if low is not None and high is not None:
         text += f" [{shown(low, figure.digits)}, {shown(high, figure.digits)}]"
     if series.spread and series.spread[place] is not None:
-        text += f" ±{shown(series.spread[place], figure.digits)}"
+        text += f" seeds ±{shown(series.spread[place], figure.digits)}"
     return text
 
 

@@ -20,9 +20,9 @@ from jtrans.analysis.output.tables import numeric_columns, shown_table
 WORD_LETTERS = 12  # a column with longer cells needs room to break lines
 CELL_LETTERS = 80  # longer texts in a table are cut
 NOTHING = "–"  # short for "no data"
-INTERVAL = re.compile(r" (?=[\[±])")  # before an interval or the spread of seeds
+INTERVAL = re.compile(r" (?=\[|seeds ±)")  # before an interval or the spread of seeds
 
-Row = list[tuple[str, str]]  # values, each with the small text beside or below it
+Row = list[tuple[str, list[str]]]  # values, each with the small texts beside or below it
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ def _kind(cells: Sequence[str], is_number: bool) -> str:
 def _row(row: Sequence[str], places: Sequence[int], numeric: Sequence[bool]) -> Row:
     result = []
     for place in places:
-        value, *rest = INTERVAL.split(row[place], maxsplit=1) if numeric[place] else [row[place]]
+        value, *small = INTERVAL.split(row[place]) if numeric[place] else [row[place]]
         shown = NOTHING if value == NO_DATA else shorten(value, CELL_LETTERS)
-        result.append((shown, "".join(rest)))
+        result.append((shown, small))
     return result
 
 

@@ -164,7 +164,7 @@ def test_the_table_to_read_shows_intervals_and_no_data() -> None:
     columns, rows = shown_table(FIGURE)
     assert columns == ["x", "items", "one", "two"]
     assert rows == [
-        ["0–9", "1,200", "0.500 [0.400, 0.600]", "0.500 [0.100, 0.700] ±0.100"],
+        ["0–9", "1,200", "0.500 [0.400, 0.600]", "0.500 [0.100, 0.700] seeds ±0.100"],
         ["10–19", "3", "0.250", "0.200 [0.100, 0.300]"],
         ["20+", "0", "no data", "no data"],
     ]
@@ -182,7 +182,7 @@ def test_files_are_written_for_every_item(tmp_path: Path) -> None:
     assert header[:5] == ["x", "items", "one", "one low", "one high"]
     assert header[-1] == "two seeds ±"
     latex = (tmp_path / "new/test.made-up.tex").read_text("utf-8")
-    assert r"0--9 & 1,200 & 0.500 [0.400, 0.600] & 0.500 [0.100, 0.700] $\pm$0.100" in latex
+    assert r"0--9 & 1,200 & 0.500 [0.400, 0.600] & 0.500 [0.100, 0.700] seeds $\pm$0.100" in latex
 
 
 def test_numbers_beside_marks_have_room_before_the_next_system(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_a_first_column_that_repeats_becomes_headings_of_groups() -> None:
 def test_a_table_with_one_row_keeps_its_columns() -> None:
     table = page_table(Table("t", "T", ["system", "layer"], [["A", "last"]]))
     assert table.facts == []
-    assert table.groups == [("", [[("A", ""), ("last", "")]])]
+    assert table.groups == [("", [[("A", []), ("last", [])]])]
 
 
 def test_a_table_without_rows_is_a_table() -> None:
@@ -39,8 +39,15 @@ def test_intervals_stand_apart_from_their_value() -> None:
     series = [Series("A", [0.5, None], [0.4, None], [0.6, None])]
     table = page_table(Figure("f", "t", "q", "x", "y", ["0–9", "10+"], [3, 0], series))
     [(_, rows)] = table.groups
-    assert rows[0] == [("0–9", ""), ("3", ""), ("0.500", "[0.400, 0.600]")]
-    assert rows[1][-1] == ("–", "")
+    assert rows[0] == [("0–9", []), ("3", []), ("0.500", ["[0.400, 0.600]"])]
+    assert rows[1][-1] == ("–", [])
+
+
+def test_the_spread_of_seeds_stands_apart_from_its_value_and_says_what_it_is() -> None:
+    series = [Series("A", [0.5, 0.7], [0.4, None], [0.6, None], spread=[0.1, 0.2])]
+    [(_, rows)] = page_table(Figure("f", "t", "q", "x", "y", ["a", "b"], [3, 1], series)).groups
+    assert rows[0][-1] == ("0.500", ["[0.400, 0.600]", "seeds ±0.100"])
+    assert rows[1][-1] == ("0.700", ["seeds ±0.200"])
 
 
 def test_a_word_of_ten_thousand_letters_is_cut() -> None:

@@ -160,6 +160,7 @@ def test_the_summary_has_the_ends_of_the_interval_of_the_same_sentences_in_a_fig
     assert score.interval and score.low and score.low < score.value - score.interval - 5
     html = path.read_text(encoding="utf-8")
     assert html.count(f"<small>[{score.low:.1f}, 100.0]</small>") == 2
+    assert "seeds ±" not in html
     [row] = _csv(next((tmp_path / "out").glob("*.scores.csv")))
     assert (float(row["BLEU low"]), float(row["BLEU high"])) == (score.low, score.high)
 
@@ -278,6 +279,8 @@ def test_seeds_are_one_system_with_their_spread(corpus: PreparedCorpus, run_on: 
     assert "seeds ±" in html
     assert html.count("checkpoint step-") == sum(len(each.checkpoints) for each in data.systems)
     assert "of several runs are means" in html
+    numbers = r"<small>\[[\d.]+, [\d.]+\]</small> <small>seeds ±[\d.]+</small>"  # of a figure
+    assert re.search(numbers, html) and "seeds ±: standard deviation between seeds." in html
 
 
 def test_systems_are_compared_by_their_means_over_all_seeds(
