@@ -37,6 +37,9 @@ from jtrans.preparation.prepare import prepare
 from jtrans.runs import Run
 from jtrans.text.pipeline import TextSide
 
+OVER_SENTENCES = "95 % interval over sentences"
+IN_BRACKETS = "its ends in brackets where the metric's range cuts it off"
+
 
 def _run_of(corpus: PreparedCorpus, make_run: MakeRun, name: str = "run", **more: Any) -> Path:
     return make_run(name, pipeline=corpus.pipeline, data=str(corpus.folder), **more)
@@ -591,6 +594,25 @@ def test_an_interval_that_passes_a_limit_is_shown_by_its_ends(jtrans: Jtrans, fi
     assert good["bleu"] + half > 100 == high and half == pytest.approx((high - low) / 2, abs=1)
     shown = f"{good['bleu']:.1f} [{low:.1f}, 100.0]"
     assert shown in jtrans(*command).out and shown in jtrans(*command, "--latex").out
+
+
+@pytest.mark.parametrize(
+    ("hyp", "metric", "expected"),
+    [
+        ("good.en", "bleu", f"[low, high] in the table: {OVER_SENTENCES}; {IN_BRACKETS}"),
+        ("bad.en", "bleu,chrf", f"± in the table: {OVER_SENTENCES}; {IN_BRACKETS}"),
+        ("bad.en", "chrf", f"± in the table: {OVER_SENTENCES}"),
+        ("ref.en", "bleu,chrf", None),
+    ],
+)
+def test_the_intervals_of_the_table_are_explained_once(
+    jtrans: Jtrans, files: Path, hyp: str, metric: str, expected: str | None
+) -> None:
+    command = ["score", "--hyp", hyp, "--ref", "ref.en", "--metric", metric]
+    for option, start in (("--cased", ""), ("--latex", "% ")):
+        lines = jtrans(*command, option).out.splitlines()
+        about = [line for line in lines if " in the table: " in line]
+        assert about == ([] if expected is None else [f"{start}{expected}"])
 
 
 def test_metrics_may_have_the_names_of_the_table(jtrans: Jtrans, files: Path) -> None:

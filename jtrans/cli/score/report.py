@@ -142,9 +142,7 @@ class ScoreReport:
         has_seeds = any(len(group.runs) > 1 for group in evaluation.groups)
         for group in self._seed_groups:
             yield from self._group_sentences(group)
-        if self._seed_groups:
-            also = "; of a mean, also over its seeds" if has_seeds else ""
-            yield f"± in the table: 95 % interval over sentences{also}"
+        yield from self._interval_sentence(has_seeds=has_seeds)
         first, *others = evaluation.groups
         has_other_runs = any(not group.has_same_runs(first) for group in others)
         if self.details and evaluation.paired and not has_seeds and has_other_runs:
@@ -158,6 +156,17 @@ class ScoreReport:
         if costs and self.details:
             yield "--length-penalty, chosen on valid, makes translations longer or shorter"
         yield from evaluation.signatures
+
+    def _interval_sentence(self, *, has_seeds: bool) -> Iterator[str]:
+        """Say what the intervals in the table are, if it has any."""
+        shown = [part for group in self.evaluation.groups for part in _with_parts(group)]
+        texts = [_interval(group, name) for group in shown for name in self.evaluation.metrics]
+        has_width, has_ends = (any(text.startswith(sign) for text in texts) for sign in "±[")
+        if has_width or has_ends:
+            sign = "±" if has_width else "[low, high]"
+            also = "; of a mean, also over its seeds" if has_seeds else ""
+            ends = "; its ends in brackets where the metric's range cuts it off" if has_ends else ""
+            yield f"{sign} in the table: 95 % interval over sentences{also}{ends}"
 
     @property
     def _seed_groups(self) -> list[SeedGroup]:
@@ -177,9 +186,7 @@ class ScoreReport:
         if len(group.members) == 1:
             number = self.evaluation.systems.index(group.members[0])
             return [[*row, *self._run_cells(number, known)]]
-        alone = [SeedGroup(system.name, [system]) for system in group.members]
-        parts = group.runs if len(group.runs) > 1 else alone
-        below = [row for part in parts for row in self._rows(part, known, {}, f"{indent}  ")]
+        below = [row for p in _parts(group) for row in self._rows(p, known, {}, f"{indent}  ")]
         return [[*row, *("" for _ in known)], *below]
 
     def _run_cells(self, number: int, known: Sequence[str]) -> list[str]:
@@ -231,11 +238,27 @@ def _brevity_sentence(system: SystemScores) -> str | None:
     )
 
 
+def _parts(group: SeedGroup) -> list[SeedGroup]:
+    """Return the runs or checkpoints below a mean."""
+    if len(group.members) == 1:
+        return []
+    alone = [SeedGroup(system.name, [system]) for system in group.members]
+    return group.runs if len(group.runs) > 1 else alone
+
+
+def _with_parts(group: SeedGroup) -> list[SeedGroup]:
+    """Return all that have a row: the group, its runs, and their checkpoints."""
+    return [group, *(below for part in _parts(group) for below in _with_parts(part))]
+
+
 def _shown(group: SeedGroup, metric: str) -> str:
     value, decimals = group.mean(metric), group.decimals(metric)
+    return f"{value:.{decimals}f} {_interval(group, metric)}".rstrip()
+
+
+def _interval(group: SeedGroup, metric: str) -> str:
     half, ends = group.interval(metric), group.ends(metric)
-    interval = interval_text(value, half, ends, metric, decimals)
-    return f"{value:.{decimals}f} {interval}".rstrip()
+    return interval_text(group.mean(metric), half, ends, metric, group.decimals(metric))
 
 
 def _spread(group: SeedGroup, metric: str) -> str:
