@@ -186,7 +186,9 @@ class ScoreReport:
         if len(group.members) == 1:
             number = self.evaluation.systems.index(group.members[0])
             return [[*row, *self._run_cells(number, known)]]
-        below = [row for p in _parts(group) for row in self._rows(p, known, {}, f"{indent}  ")]
+        below = [
+            row for part in _parts(group) for row in self._rows(part, known, {}, f"{indent}  ")
+        ]
         return [[*row, *("" for _ in known)], *below]
 
     def _run_cells(self, number: int, known: Sequence[str]) -> list[str]:
