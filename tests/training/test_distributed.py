@@ -32,6 +32,7 @@ from jtrans.training.distributed.group import Group
 from jtrans.training.distributed.place import place_of_process
 from jtrans.training.objective import batch_loss
 from jtrans.training.session import train
+from jtrans.training.trainer import Trainer
 from jtrans.training.updates import MicroBatch
 
 
@@ -311,6 +312,30 @@ def test_a_rank_that_dies_leaves_the_others_the_time_to_save(
         process.join()
     names = [checkpoint.name for checkpoint in Run(tmp_path / "run").checkpoints()]
     assert names == ["step-00000002"]
+
+
+@pytest.mark.thorough
+def test_a_rank_that_cannot_save_after_a_loss_does_not_wait_for_ever(
+    make_config: Any, corpus: PreparedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "PULSE_SECONDS", 0.2)
+
+    def wait(_: Trainer) -> None:  # as on a GPU whose sum with the lost rank never ends
+        watchdog.STUCK_SECONDS = 1.0  # in this process
+        time.sleep(60.0)
+
+    monkeypatch.setattr(Trainer, "_check_weights", wait)
+    fail_in(2, lambda: os.kill(os.getpid(), signal.SIGKILL), monkeypatch)
+
+    def one_rank(_: int) -> int:
+        return train(make_config(max_updates=6), data=corpus.folder, run=tmp_path / "run").update
+
+    begin = time.monotonic()
+    ranks, _ = start_ranks(2, one_rank)
+    for process in ranks:
+        process.join()
+    assert ranks[0].exitcode == 1
+    assert time.monotonic() - begin < 50.0
 
 
 @pytest.mark.thorough

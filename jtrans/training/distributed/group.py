@@ -315,6 +315,7 @@ class Group(Ranks):
 
     def _lost(self, error: RuntimeError) -> LostRankError:
         self._is_lost = self.watchdog.is_leaving = True
+        self.doing("leaving, as another rank is lost")  # not waiting any more, so not for ever
         return LostRankError(
             self.watchdog.explain() or f"the connection to another rank is lost: {error}",
             hint=CONTINUES if launcher_process() is None else None,  # ours may restart it
