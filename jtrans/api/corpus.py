@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrans.config.arguments import check_argument, type_error
 from jtrans.data import PREPARED
-from jtrans.errors import usage_error
+from jtrans.errors import JtransError, usage_error
 from jtrans.processors import MOST_WORKERS
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ def prepare(
         name: the name of a catalogue corpus; None for your own files.
         train: prefixes of your training files, such as ``corpus/train`` for ``corpus/train.de``
             and ``corpus/train.en``; or files that contain both sides; or CoNLL-U files, whose
-            sentences are both sides. One, or several, which are concatenated.
+            sentences are both sides. One, or several, which are concatenated. With the option
+            ``pipeline``, which names a run or a prepared corpus whose text pipeline is reused, any
+            of `train`, `valid` and `test` may be missing: scores need `test` alone.
         valid: validation files, given like `train`.
         valid_size: the number of pairs to take from the training files for validation instead.
         test: test files, given like `train`.
@@ -87,6 +89,8 @@ def prepare(
                 f"workers is {workers}, not between 1 and {MOST_WORKERS}",
                 "leave it out for one per processor",
             )
+    if options.get("pipeline"):
+        options["pipeline"] = _pipeline_folder(options["pipeline"])
     files = OwnFiles(
         _names("train", train),
         _names("valid", () if valid is None else valid),
@@ -112,6 +116,18 @@ def prepare(
         progress=progress,
         command=command,
     )
+
+
+def _pipeline_folder(given: Any) -> Any:
+    """Return the folder of a run that is given by its name, anything else as it is."""
+    from jtrans.runs import find_run
+
+    if not isinstance(given, (str, os.PathLike)) or Path(given).exists():
+        return given
+    try:
+        return find_run(os.fspath(given)).folder
+    except JtransError:  # refused where it is read
+        return given
 
 
 def _names(name: str, files: Files) -> list[str]:
@@ -176,8 +192,10 @@ def read_source(
 
     progress = progress or Silent()
     if not isinstance(source, str):
-        _options({}, options)  # refuse bad options before reading
-        corpus = _own_files(source, languages, out, progress)
+        chosen = _options({}, options)  # refuse bad options before reading
+        if chosen.pipeline:
+            _check_reusing(source, options)
+        corpus = _own_files(source, languages, out, progress, reuses=bool(chosen.pipeline))
         # of one language, as in grammatical error correction, unchanged sentences are examples
         is_copied = len(set(map(base_language, corpus.languages))) == 1
         defaults = {"drop_identical": False} if is_copied else {}
@@ -190,8 +208,28 @@ def read_source(
     return replace(delivery.corpus, originals=records), combined
 
 
+def _check_reusing(files: OwnFiles, options: Mapping[str, Any]) -> None:
+    """Refuse options that only training text has, where a pipeline is reused without any."""
+    from jtrans.preparation.clean import Rules
+
+    if files.train:
+        return
+    given = {"valid_size": files.valid_size, **options}
+    for name in ("valid_size", *(rule.name for rule in fields(Rules))):
+        if given.get(name) is not None:
+            option = name if given[name] is not False else name.replace("drop", "keep")
+            raise usage_error(
+                f"--{option.replace('_', '-')} has no effect without --train", "leave it out"
+            )
+
+
 def _own_files(
-    files: OwnFiles, languages: str | None, out: str | Path | None, progress: Progress
+    files: OwnFiles,
+    languages: str | None,
+    out: str | Path | None,
+    progress: Progress,
+    *,
+    reuses: bool,
 ) -> Corpus:
     from jtrans.corpora.own_files import hold_one_language
     from jtrans.corpora.parallel import describe_notes
@@ -205,14 +243,20 @@ def _own_files(
         )
     if files.valid_size is not None and files.valid_size < 1:
         raise usage_error(f"--valid-size {files.valid_size} is less than 1", "--valid-size 2000")
-    if not (train and (valid or files.valid_size) and languages and out):
-        needed: dict[str, Any] = {"--train": train, "--valid": valid or files.valid_size}
+    needed: dict[str, Any] = {"--train": train, "--valid": valid or files.valid_size}
+    if reuses:  # nothing is learned: any splits will do
+        needed = {"--train, --valid or --test": train or valid or files.test}
+    if not (all(needed.values()) and languages and out):
         needed |= {"--languages": languages, "--out": out}
         missing = [option for option, value in needed.items() if not value]
-        raise usage_error(
-            f"give the NAME of a corpus, or your own files: {' and '.join(missing)} missing",
+        hint = (
             "jtrans prepare --train corpus/train --valid corpus/valid --languages de-en "
-            "--out data/prepared/mine, or jtrans corpora for names",
+            "--out data/prepared/mine, or jtrans corpora for names"
+        )
+        if files.test and not train and not reuses:
+            hint += "; or, for a test set alone to score a run on, --pipeline RUN"
+        raise usage_error(
+            f"give the NAME of a corpus, or your own files: {' and '.join(missing)} missing", hint
         )
     name = Path(out).resolve().name
     if "-" not in languages and hold_one_language([*train, *valid, *files.test]):

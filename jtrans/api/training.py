@@ -267,7 +267,7 @@ def _is_text_of(info: Mapping[str, Any], config: Config) -> bool:
     if config.data.corpus is None:
         return False
     try:
-        corpus = PreparedCorpus.open(PREPARED / config.data.corpus)
+        corpus = PreparedCorpus.open_for_training(PREPARED / config.data.corpus)
     except JtransError:  # absent or damaged
         return False
     return bool(info.get("train") == identity(corpus, "train"))

@@ -101,7 +101,7 @@ def measure_train(
         JtransError: under the same conditions as `train`.
         WorkError: memory ran out.
     """
-    corpus = PreparedCorpus.open(data)
+    corpus = PreparedCorpus.open_for_training(data)
     trainer, info = make_trainer(Run(data), config, corpus, device=device)
     trainer.plan.largest = largest_size(trainer, config)
     trainer.model.train()

@@ -60,7 +60,9 @@ class TextOptions:
         "Extra words for jieba, one per line.", "FILE", panel=TEXT
     )
     pipeline: Path | None = option(
-        "Reuse the text pipeline of a prepared corpus or a run; learn nothing.", "DIR", panel=TEXT
+        "Reuse the text pipeline of a run or a prepared corpus; learn nothing. Any split will do.",
+        "DIR",
+        panel=TEXT,
     )
     bpe: str | None = option(
         "joint (merges of both languages together), separate or none.", None, "joint", TEXT
@@ -211,6 +213,9 @@ def prepare(
 
     jtrans prepare --train corpus/train --valid corpus/valid --test corpus/test \
       --languages de-en --lowercase --bpe-merges 4000 --out data/prepared/captions
+
+    jtrans prepare --test new --languages de-en --pipeline runs/mine \
+      --out data/new
     """
     from jtrans.api import prepare as prepare_corpus
     from jtrans.corpora.own_files import LINE_ERRORS, hold_one_language
@@ -250,7 +255,8 @@ def prepare(
             str(error.where).startswith(source.removeprefix("conllu:"))
             for source in chosen.get("labels") or ()
         )
-        can_skip = name is None and not skip_bad_lines and not hold_one_language(files["train"])
+        prefixes = [*files["train"], *files["valid"], *files["test"]]
+        can_skip = name is None and not skip_bad_lines and not hold_one_language(prefixes)
         if can_skip and is_of_text and error.kind in LINE_ERRORS:
             error.hint = f"{error.hint}; or leave such lines out: --skip-bad-lines"
         raise
@@ -315,7 +321,20 @@ def _command() -> str:
 def _show(prepared: PreparedCorpus, *, as_json: bool) -> None:
     if as_json:
         console.print_json({"folder": str(prepared.folder), **prepared.info})
-    console.next_step(shlex.join(["jtrans", "train", *_train_arguments(prepared)]))
+    if {"train", "valid"} <= set(prepared.splits):
+        console.next_step(shlex.join(["jtrans", "train", *_train_arguments(prepared)]))
+    elif prepared.splits != ["train"]:
+        console.next_step(shlex.join(["jtrans", "score", *_score_arguments(prepared)]))
+
+
+def _score_arguments(prepared: PreparedCorpus) -> list[str]:
+    """Return the arguments that score a run on a corpus without training text."""
+    from jtrans.runs import Run
+
+    origin = prepared.info.get("pipeline_from", "")
+    run = origin if Run.exists(Path(origin)) else "RUN"
+    split = next(name for name in prepared.splits if name != "train")
+    return [run, "--data", str(prepared.folder), *(["--split", split] if split != "test" else [])]
 
 
 def _needs_joint_vocabulary(recipe: str) -> bool:

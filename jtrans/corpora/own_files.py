@@ -48,7 +48,7 @@ def _ending(file: str) -> str:
 class OwnFiles:
     """The files of a corpus by split: prefixes of two files, or single files with both sides."""
 
-    train: Sequence[str]  # their pairs are concatenated
+    train: Sequence[str]  # their pairs are concatenated; none: a pipeline is reused
     # joined likewise; here and in tests PREFIX.0.en, PREFIX.1.en ... are several references
     valid: Sequence[str] = ()
     # a single one becomes the split "test"; several are named after their files
@@ -69,7 +69,9 @@ class OwnFiles:
                 f"--skip-bad-lines has no effect on {' and '.join(sorted(endings))} files",
                 "leave it out",
             )
-        splits = {"train": join_texts([self._text(part, languages) for part in self.train])}
+        splits = {}
+        if self.train:
+            splits["train"] = join_texts([self._text(part, languages) for part in self.train])
         read = functools.partial(self._text, languages=languages, with_references=True)
         if self.valid:
             splits["valid"] = _join_valid([read(part) for part in self.valid])

@@ -65,7 +65,10 @@ class ParallelText:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Parallel text with its splits: "train", "valid" and any number of test splits."""
+    """Parallel text with its splits: "train", "valid" and any number of test splits.
+
+    Train and valid may be missing where nothing is learned from the text.
+    """
 
     name: str  # as users type it
     languages: tuple[str, str]  # source and target

@@ -29,7 +29,6 @@ from jtrans.errors import (
     JtransError,
     did_you_mean,
     how_many,
-    name_hint,
     wrong_format,
 )
 from jtrans.files import as_text, read_json, read_lines, text_digest
@@ -80,6 +79,24 @@ class PreparedCorpus:
             raise damaged(folder, "pipeline.json is not the one it was prepared with")
         return cls(folder, pipeline, info)
 
+    @classmethod
+    def open_for_training(cls, folder: Path) -> PreparedCorpus:
+        """Open the prepared corpus in `folder`, which must have train and valid.
+
+        Raises:
+            CorpusError: it lacks one of them, or what `open` refuses.
+        """
+        corpus = cls.open(folder)
+        missing = [name for name in ("train", "valid") if name not in corpus.splits]
+        if missing:
+            raise CorpusError(
+                f"training needs train and valid, and {folder} has no {' and no '.join(missing)}",
+                hint=f"it has {', '.join(corpus.splits)}; prepare another one: jtrans prepare "
+                f"--train PREFIX --valid PREFIX --languages {'-'.join(corpus.languages)} --out DIR",
+                kind="corpus.no-training",
+            )
+        return corpus
+
     @property
     def name(self) -> str:
         """The corpus's name."""
@@ -92,7 +109,7 @@ class PreparedCorpus:
 
     @property
     def splits(self) -> list[str]:
-        """The splits' names: train, valid, then the test splits."""
+        """The splits' names: train, valid, then the test splits; any of them may be missing."""
         return list(self.info["splits"])
 
     def pairs(self, split: str) -> ParallelIds:
@@ -209,12 +226,12 @@ class PreparedCorpus:
 
     def _check_split(self, split: str) -> None:
         if split not in self.splits:
-            known = f"it has {', '.join(self.splits)}"
+            known, near = f"it has {', '.join(self.splits)}", did_you_mean(split, self.splits)
             if split == "test" and "valid" in self.splits:  # the default of the commands
                 known += "; --split valid takes valid"
             raise CorpusError(
                 f"{self.folder} has no split {split}",
-                hint=name_hint(split, self.splits, known),
+                hint=f"did you mean {near}? {known}" if near else known,
                 kind="corpus.unknown-split",
             )
 

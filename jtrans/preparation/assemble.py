@@ -74,7 +74,7 @@ def seal(folder: Path, info: Mapping[str, Any]) -> None:
 def corpus_info(
     record: Mapping[str, Any],
     results: Mapping[str, Any],
-    train: Statistics,
+    train: Statistics | None,
     fingerprint: str,
     labels: Mapping[str, Any],
 ) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def corpus_info(
         "format": FORMAT,
         **record,
         **results,
-        "joint_size": joint_size(train),
+        **({"joint_size": joint_size(train)} if train else {}),
         "pipeline_sha256": fingerprint,
         "jtrans": __version__,
         **labels,

@@ -124,6 +124,12 @@ def merge_prepared(
 def _check_parts(corpora: Sequence[PreparedCorpus]) -> None:
     """Check that the parts match the first one."""
     first, rules = corpora[0], [rule.name for rule in fields(Rules)]
+    if without := next((part for part in corpora if "train" not in part.splits), None):
+        raise CorpusError(
+            f"{without.folder} has no training text, which is all that parts add to the first",
+            hint="leave it out",
+            kind="corpus.parts",
+        )
     for i, other in enumerate(corpora[1:], start=1):
         if any(other.folder.resolve() == earlier.folder.resolve() for earlier in corpora[:i]):
             raise CorpusError(f"{other.folder} is given twice", hint="name each part once")

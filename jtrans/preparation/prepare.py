@@ -57,7 +57,8 @@ def prepare(
     """Prepare parallel text as the corpus `folder`.
 
     Args:
-        corpus: the text; needs the split train, and valid or `valid_every`.
+        corpus: the text; needs the split train, and valid, `valid_every` or `valid_size`; with a
+            pipeline to reuse, any split will do.
         folder: the output folder; unchanged if it holds the same text with the same options.
         options: how to prepare the text.
         workers: number of processes; None means one per processor.
@@ -112,17 +113,12 @@ def run_steps(preparation: Preparation, result: Path, provenance: Mapping[str, A
     case = "lowercase" if options.lowercase else "truecase" if options.truecase else "cased"
     named = ", ".join(dict.fromkeys(f"{side.segmenter} {side.language}" for side in request.sides))
     progress.say("Segmenting", _timed(f"{named}, {case}", seconds))
-    progress.say("Overlap", describe_overlap(selection.overlap, request.corpus.languages))
+    if selection.overlap:
+        progress.say("Overlap", describe_overlap(selection.overlap, request.corpus.languages))
     preparation.step("cleaning")
-    pipeline, types = _learn(preparation, selection.splits["train"])
-    is_given = request.pipeline is not None
-    splits = request.corpus.splits
-    of_source = leftover_warning(splits["train"].source, pipeline.source, is_target=False)
-    of_target = leftover_warning(splits["train"].target, pipeline.target, is_target=True)
-    of_target = of_target or round_trip_warning(splits, pipeline.target, is_given=is_given)
-    of_case = lower_case_warning(request.corpus.languages) if options.lowercase else None
-    for warning in filter(None, (of_case, of_source, of_target)):
-        progress.warn(warning)
+    train = selection.splits.get("train", [])
+    pipeline, types = _learn(preparation, train)
+    _warn_of_text(request, pipeline, progress)
     preparation.step("learning")
     statistics = encode_splits(preparation, selection.splits, pipeline, labelling)
     _say_statistics(preparation, statistics, types, labelling)
@@ -135,7 +131,7 @@ def run_steps(preparation: Preparation, result: Path, provenance: Mapping[str, A
         splits=selection.splits,
         texts=request.corpus.splits,
         label_kinds=labelling.label_names if labelling else (),
-        word_counts=word_count_files(preparation),
+        word_counts=word_count_files(preparation) if train else (),
         info=info,
     )
     preparation.step("writing")
@@ -145,17 +141,32 @@ def run_steps(preparation: Preparation, result: Path, provenance: Mapping[str, A
         )
 
 
+def _warn_of_text(request: Request, pipeline: TextPipeline, progress: Progress) -> None:
+    """Warn of text that is no raw text, or that the pipeline changes."""
+    splits, is_given = request.corpus.splits, request.pipeline is not None
+    of_case = lower_case_warning(request.corpus.languages) if request.options.lowercase else None
+    of_source = of_target = None
+    if train := splits.get("train"):
+        of_source = leftover_warning(train.source, pipeline.source, is_target=False)
+        of_target = leftover_warning(train.target, pipeline.target, is_target=True)
+    of_target = of_target or round_trip_warning(splits, pipeline.target, is_given=is_given)
+    for warning in filter(None, (of_case, of_source, of_target)):
+        progress.warn(warning)
+
+
 def _learn(
     preparation: Preparation, train: Sequence[ShardPart]
-) -> tuple[TextPipeline, tuple[int, int]]:
+) -> tuple[TextPipeline, tuple[int, int] | None]:
     """Learn a pipeline from the training words, or reuse the one of the request.
 
     Returns:
-        The pipeline, and the number of different words on each side.
+        The pipeline, and the number of different words on each side, if there is training text.
     """
     request, progress, started = preparation.request, preparation.progress, time.monotonic()
+    types: tuple[int, int] | None
     if request.pipeline is not None:
-        pipeline, types = request.pipeline, count_types(preparation, train, request.pipeline)
+        pipeline = request.pipeline
+        types = count_types(preparation, train, pipeline) if train else None
         progress.say("Pipeline", f"taken from {request.options.pipeline}, nothing learned")
     else:
         pipeline, types = learn_pipeline(preparation, train)
@@ -209,7 +220,7 @@ def _labelling(request: Request) -> Labelling | None:
 def _say_statistics(
     preparation: Preparation,
     statistics: dict[str, Statistics],
-    types: tuple[int, int],
+    types: tuple[int, int] | None,
     labelling: Labelling | None,
 ) -> None:
     """Show the statistics of the corpus."""
@@ -266,7 +277,7 @@ def _info(
     request: Request,
     pipeline: TextPipeline,
     statistics: Mapping[str, Statistics],
-    types: tuple[int, int],
+    types: tuple[int, int] | None,
     selection: PairSelection,
     labelling: Labelling | None,
 ) -> dict[str, Any]:
@@ -280,7 +291,7 @@ def _info(
         "cleaning": selection.cleaning,
         "overlap": selection.overlap,
         "vocabulary": {side: len(getattr(pipeline, side).vocabulary) for side in SIDES},
-        "types": dict(zip(SIDES, types, strict=True)),
+        **({"types": dict(zip(SIDES, types, strict=True))} if types else {}),
     }
     labels: dict[str, Any] = {}
     if labelling is not None:
@@ -288,7 +299,7 @@ def _info(
         labels["unlabelled"] = {name: split.unlabelled for name, split in statistics.items()}
         labels["misaligned"] = {name: split.misaligned for name, split in statistics.items()}
     record = {"name": request.corpus.name, **request.record}
-    return corpus_info(record, results, statistics["train"], pipeline.fingerprint(), labels)
+    return corpus_info(record, results, statistics.get("train"), pipeline.fingerprint(), labels)
 
 
 def _timed(text: str, seconds: float) -> str:

@@ -85,10 +85,14 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
     has_valid = "valid" in corpus.splits
     sizes = {"valid_every": corpus.valid_every, "valid_size": corpus.valid_size}
     taken = {name: size for name, size in sizes.items() if size and not has_valid}
-    _check_text(corpus, ("train",) if taken else ("train", "valid"))
+    needed = ["train"] if taken else ["train", "valid"]
+    if options.pipeline and not taken:  # nothing is learned: any splits will do
+        needed = [name for name in needed if name in corpus.splits]
+    _check_text(corpus, needed)
     _check_split_names(corpus)
     _check_skipped(corpus, progress)
-    unchosen = frozenset({"narrow"} if options.narrow is None else ())
+    is_unchosen = options.narrow is None and not options.pipeline
+    unchosen = frozenset({"narrow"} if is_unchosen else ())
     if unchosen:
         options = options.model_copy(update={"narrow": is_narrow_by_default(corpus)})
     pipeline = _load_pipeline(options.pipeline, corpus.languages)
@@ -142,6 +146,8 @@ def _splits_record(
 
 def _check_text(corpus: Corpus, needed: Sequence[str]) -> None:
     """Check that all splits hold text, and that none of those `needed` is missing."""
+    if not corpus.splits:
+        raise CorpusError(f"the corpus {corpus.name} has no text", kind="corpus.empty")
     for name in needed:
         if not len(corpus.splits.get(name, ())):
             raise CorpusError(f"the corpus {corpus.name} has no {name} text", kind="corpus.empty")

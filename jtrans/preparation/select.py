@@ -40,7 +40,8 @@ class PairSelection:
     """Which pairs go to which split."""
 
     splits: dict[str, list[ShardPart]]  # the pairs of each split, train first
-    cleaning: dict[str, Any]  # the counts, as in corpus.json
+    # the counts, as in corpus.json; empty, as `overlap` is, without training text
+    cleaning: dict[str, Any]
     # how many pairs of valid and test had their source, target or both in train before pairs were
     # dropped, by split and unit
     overlap: dict[str, dict[str, int]]
@@ -66,6 +67,14 @@ def select_pairs(
         name: np.concatenate([shard.notes()[fields] for shard in split])
         for name, split in shards.items()
     }
+    whole = {
+        name: _parts(split, name, np.ones(notes[name].size, np.bool_))
+        for name, split in shards.items()
+        if name != "train"
+    }
+    if "train" not in notes:
+        _check_held_out(notes, request, progress)
+        return PairSelection(whole, {}, {}, None)
     train, rules = notes["train"], request.options.rules
     held_out = _held_out(shards, request)
     if request.valid_size:
@@ -92,10 +101,8 @@ def select_pairs(
         valid = _describe_valid(splits["valid"], request)
         chosen = f"1 of {request.valid_every}" if request.valid_every else "chosen among those"
         progress.say("Valid", f"{how_many(valid['lines'], 'pair')}: {chosen} that cleaning kept")
-    for name, split in shards.items():
-        splits.setdefault(name, _parts(split, name, np.ones(notes[name].size, np.bool_)))
     overlap = _count_overlap(_parts(shards["train"], "train", ~taken), held_out)
-    return PairSelection(splits, cleaning, overlap, valid)
+    return PairSelection(splits | whole, cleaning, overlap, valid)
 
 
 def _take_valid(train: PairNotes, request: Request) -> NDArray[np.bool_]:

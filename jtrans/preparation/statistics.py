@@ -97,29 +97,35 @@ def bin_names() -> list[str]:
 def describe(
     splits: dict[str, Statistics], types: tuple[int, int] | None, languages: tuple[str, str]
 ) -> dict[str, str]:
-    """Return lines to show, by label; `types` are the different words of train, where known."""
-    train = splits["train"]
+    """Return lines to show, by label: of train, or of all other splits together without it.
+
+    `types` are the different words of train, where known.
+    """
+    text = Statistics()
+    for name, split in splits.items():
+        if name == "train" or "train" not in splits:
+            text += split
     names = dict(zip(SIDES, languages, strict=True))
     unknown = " · ".join(
         f"unknown in {name} {100 * split.unknown_share:.2f} %"
         for name, split in splits.items()
         if name != "train" or any(split.unknown.values())
     )
-    size = joint_size(train)
+    size = joint_size(text)
     different = [f" ({count:,} different)" for count in types] if types else ["", ""]
-    tokens = f"source {train.tokens['source']:,} tokens · target {train.tokens['target']:,}"
+    tokens = f"source {text.tokens['source']:,} tokens · target {text.tokens['target']:,}"
     if languages[0] == languages[1]:
-        tokens = f"{train.tokens['source']:,} tokens"
+        tokens = f"{text.tokens['source']:,} tokens"
     return {
         "Words": by_side(
-            f"{names[side]} {train.words[side]:,}{text}"
-            for side, text in zip(SIDES, different, strict=True)
+            f"{names[side]} {text.words[side]:,}{note}"
+            for side, note in zip(SIDES, different, strict=True)
         ),
         "Encoding": f"{tokens} · {unknown}" if unknown else tokens,
-        "Lengths": by_side(f"{names[side]} {_shares(train.lengths[side])}" for side in SIDES),
+        "Lengths": by_side(f"{names[side]} {_shares(text.lengths[side])}" for side in SIDES),
         "Joint size": f"mean S {size['mean_source']:.1f} · T {size['mean_target']:.1f} · "
         f"sum of S x T {_short(size['sum'])} "
-        f"({size['sum'] / train.tokens['target']:.1f} per target token)",
+        f"({size['sum'] / text.tokens['target']:.1f} per target token)",
     }
 
 

@@ -94,7 +94,7 @@ class ScalingPlan:
         """
         from jtrans.training.setup.continuing import check_same_run
 
-        corpus, schedule = PreparedCorpus.open(self.data), config.training.schedule
+        corpus, schedule = PreparedCorpus.open_for_training(self.data), config.training.schedule
         ends_at_limit = schedule.has_end and schedule.updates is None
         free = LIMITS if ends_at_limit else (*LIMITS, "training.max_updates")
         for seed in self.seeds:

@@ -74,7 +74,7 @@ def estimate(
         JtransError: under the same conditions as `train`.
         WorkError: the largest micro-batch does not fit into memory.
     """
-    corpus = PreparedCorpus.open(data)
+    corpus = PreparedCorpus.open_for_training(data)
     trainer, info = make_trainer(
         Run(data), config, corpus, device=device, initial=initial, keep_optimiser=keep_optimiser
     )

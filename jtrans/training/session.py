@@ -65,7 +65,7 @@ def train(
     with joined(device, shard_model=shard_model, should_stop=should_stop) as ranks:
         return _Session(
             config=config,
-            corpus=PreparedCorpus.open(data),
+            corpus=PreparedCorpus.open_for_training(data),
             run=run,
             ranks=ranks,
             device=ranks.device(device),

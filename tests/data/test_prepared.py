@@ -137,7 +137,7 @@ def test_a_file_that_is_no_array_is_refused_without_the_advice_of_numpy(folder: 
 def test_an_unknown_split_gets_the_nearest_name(folder: Path) -> None:
     with pytest.raises(CorpusError, match="no split vaild") as caught:
         PreparedCorpus.open(folder).pairs("vaild")
-    assert caught.value.hint == "did you mean valid?"
+    assert caught.value.hint == "did you mean valid? it has train, valid"
 
 
 @pytest.mark.parametrize(

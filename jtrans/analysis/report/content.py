@@ -19,6 +19,7 @@ from jtrans.analysis.report.explorer import ExploredSentence, explored_sentences
 from jtrans.analysis.report.scores import ReportScores, report_scores
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study, Subject
+from jtrans.analysis.study.training_words import UNKNOWN_TEXT
 from jtrans.decoding.options import SearchOptions
 from jtrans.errors import CorpusError
 from jtrans.models.zoo import system_configs
@@ -117,8 +118,13 @@ def _sections(study: Study, progress: Progress) -> tuple[list[ReportSection], li
             f"{study.runs[0].name} have different target tokens."
         )
     if study.with_model or study.training is not None:
-        frequency = frequency_figures(study, with_accuracy=same_tokens)
-        sections.append(ReportSection("frequency", "By training frequency", frequency))
+        try:
+            frequency = frequency_figures(study, with_accuracy=same_tokens)
+            sections.append(ReportSection("frequency", "By training frequency", frequency))
+        except CorpusError as error:
+            if error.kind != UNKNOWN_TEXT:
+                raise
+            warnings.append(f"Quality by training frequency is left out: {error.message}.")
     else:
         warnings.append(
             "Quality by training frequency is left out: --train FILE names the target side of the "

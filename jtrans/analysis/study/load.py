@@ -60,7 +60,8 @@ def load_study(
     if not text.source_lines:
         raise CorpusError(
             f"{split} of {corpus.folder} is empty: nothing to analyse",
-            hint=f"choose another: --split {'|'.join(corpus.splits[1:])}",
+            hint="choose another: --split "
+            + "|".join(name for name in corpus.splits if name != "train"),
             kind="corpus.empty",
         )
     files = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from jtrans.analysis.study.study import Study
 from jtrans.analysis.study.words import TrainingWords
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.errors import usage_error
+from jtrans.errors import CorpusError, usage_error
 from jtrans.runs import Run
 from jtrans.text.bpe import MARK
 from jtrans.text.vocabulary import SPECIALS, UNK
@@ -23,6 +24,9 @@ BY_VOCABULARY = (
 )
 
 
+UNKNOWN_TEXT = "corpus.no-training-text"  # the kind of the error where no words can be counted
+
+
 def training_words_of(study: Study) -> TrainingWords:
     """Return the word counts of a text that a run was trained on, for any order of the runs alike.
 
@@ -30,7 +34,7 @@ def training_words_of(study: Study) -> TrainingWords:
     they are those of the file of training text.
 
     Raises:
-        ConfigError: no training text is known.
+        JtransError: no training text is known.
     """
     if study.training is not None:
         return study.training
@@ -56,6 +60,14 @@ def training_words_of(study: Study) -> TrainingWords:
         corpus = _training_corpus(run)
         if corpus is None:
             corpus = study.with_model[0].run_members[0].corpus
+            if "train" not in corpus.splits:
+                raise CorpusError(
+                    f"no training text to count words in: that of {run.name} was not found, and "
+                    f"{corpus.folder} has none",
+                    hint="prepare its training text, too: jtrans prepare --train PREFIX --test "
+                    f"PREFIX --pipeline {shlex.quote(str(run.folder))} ...",
+                    kind=UNKNOWN_TEXT,
+                )
             note += f" The training data of {run.name} were not found."
         name, side, counts = corpus.name, corpus.pipeline.target, corpus.word_counts("target")
         if counts is None:
@@ -95,5 +107,7 @@ def _training_corpus(run: Run) -> PreparedCorpus | None:
     if folder is None or not PreparedCorpus.exists(Path(folder)):
         return None
     corpus = PreparedCorpus.open(Path(folder))
-    digest = _train(run).get("sha256")
-    return corpus if digest in (None, corpus.info["splits"]["train"].get("sha256")) else None
+    train = corpus.info["splits"].get("train")
+    if train is None:
+        return None
+    return corpus if _train(run).get("sha256") in (None, train.get("sha256")) else None
