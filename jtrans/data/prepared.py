@@ -244,6 +244,15 @@ def text_files(split: str, languages: tuple[str, str], references: int) -> list[
     return [f"text/{split}.{ending}" for ending in endings]
 
 
+def test_set_commands(run: str, languages: tuple[str, str] = ("de", "en")) -> str:
+    """Return the commands that score a run on a new test set, for hints."""
+    run = shlex.quote(run)
+    return (
+        f"jtrans prepare --test new --languages {'-'.join(languages)} --pipeline {run} "
+        f"--out data/new, then jtrans score {run} --data data/new"
+    )
+
+
 def read_info(folder: Path) -> dict[str, Any]:
     """Read corpus.json of a prepared corpus.
 

@@ -853,6 +853,9 @@ REFUSED: list[tuple[list[str], str]] = [
     ([*OF_FILES, "--sentences", "a", "--metric", "multi-bleu"], "multi-bleu has no scores of"),
     (["nowhere"], "no such run: nowhere"),
     (["nowhere", "--force", "good.en"], "--force and --src must be given together"),
+    (["nowhere", "--src", "src.de"], "a split of a prepared corpus, not on --src"),
+    (["nowhere", "--src", "src.de", "--ref", "ref.en"], "corpus, not on --src and --ref"),
+    (["nowhere", "--ref", "ref.en"], "a split of a prepared corpus, not on --ref"),
     (["--force", "good.en", "--src", "src.de"], "--force needs a RUN"),
     (["--force", "good.en"], "--force needs a RUN"),
 ]
@@ -891,6 +894,14 @@ def test_bad_input_is_refused(
     result = jtrans("score", *options)
     assert (result.code, result.out) == (2, "")
     assert message in result.err.splitlines()[0]
+
+
+def test_files_beside_a_run_get_the_commands_for_a_new_test_set(
+    jtrans: Jtrans, files: Path
+) -> None:
+    hint = jtrans("score", "a run", "--src", "src.de", "--ref", "ref.en").err.splitlines()[1]
+    prepare = "jtrans prepare --test new --languages de-en --pipeline 'a run' --out data/new"
+    assert hint.startswith(f"hint: {prepare}, then jtrans score 'a run' --data data/new; ")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 from jtrans.analysis.study.members import FileMember, Member, SplitText
 from jtrans.analysis.study.study import Study, Subject
 from jtrans.analysis.study.words import StudyWords
-from jtrans.data.prepared import PreparedCorpus
+from jtrans.data.prepared import PreparedCorpus, test_set_commands
 from jtrans.decoding.options import DecodingChoices
 from jtrans.errors import ConfigError, CorpusError, JtransError
 from jtrans.evaluation.leftovers import check_hypothesis, reference_warnings
@@ -186,7 +186,9 @@ def open_corpus(run: Run, data: Path | None) -> PreparedCorpus:
         raise CorpusError(
             f"no prepared corpus for {run.name}: "
             + ("it does not name one" if folder is None else f"there is none in {folder}"),
-            hint="--data DIR names it; files are scored by jtrans score --hyp FILE --ref FILE",
+            hint="--data DIR names it; a new test set: "
+            f"{test_set_commands(str(run.folder), run.pipeline.languages)}; files are scored by "
+            "jtrans score --hyp FILE --ref FILE",
             kind="corpus.not-prepared",
         )
     corpus = PreparedCorpus.open(Path(folder))

@@ -109,6 +109,15 @@ class ScoreOptions:
         Raises:
             ConfigError: options that cannot be combined, or nothing to score.
         """
+        if self.runs and (self.ref or self.src) and not (self.hyp or self.force):
+            from jtrans.data.prepared import test_set_commands
+
+            given = " and ".join(name for name in ("--src", "--ref") if getattr(self, name[2:]))
+            raise usage_error(
+                f"a run is scored on a split of a prepared corpus, not on {given}",
+                f"{test_set_commands(self.runs[0])}; or write translations with jtrans translate "
+                "and score them with --hyp and --ref",
+            )
         if self.hyp or self.ref:
             if not (self.hyp and self.ref):
                 raise usage_error("--hyp and --ref must be given together", "--hyp FILE --ref FILE")
@@ -124,7 +133,7 @@ class ScoreOptions:
             )
         elif not self.runs:
             raise usage_error("nothing to score", "jtrans score RUN, or --hyp FILE --ref FILE")
-        elif (self.force is None) != (self.src is None):
+        elif self.force and self.src is None:
             raise usage_error(
                 "--force and --src must be given together", "--force HYPOTHESES --src SOURCE"
             )

@@ -275,8 +275,10 @@ def test_a_file_of_translations_must_have_a_line_for_each(
 def test_a_run_without_data_is_refused(run_on: RunOn, corpus: PreparedCorpus) -> None:
     run = run_on(corpus)
     run.update_info(data="/nowhere")
-    with pytest.raises(CorpusError, match="there is none in /nowhere"):
+    with pytest.raises(CorpusError, match="there is none in /nowhere") as caught:
         _study(run)
+    assert caught.value.hint is not None
+    assert f"--test new --languages de-en --pipeline {run.folder} --out" in caught.value.hint
 
 
 @pytest.mark.parametrize("measure", ["teacher_forced", "translation"])
