@@ -16,7 +16,10 @@ from plugins.random_runs import ON_CPU
 from jtrans.analysis.report.content import gather
 from jtrans.analysis.report.report import page
 from jtrans.analysis.study.load import load_study
+from jtrans.analysis.study.load_files import load_file_study
+from jtrans.analysis.study.members import TextFiles
 from jtrans.analysis.study.study import Study
+from jtrans.files import write_text
 from jtrans.progress import Silent
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
@@ -258,3 +261,32 @@ def test_no_word_script_or_name_widens_the_page_or_hides_a_number(
             assert seen["outside"] == []
             assert seen["texts"] > 300
             assert seen["pale"] == []
+
+
+# Runs on paper: what is shown of folded texts, and on how many lines.
+PAPER = """
+<script>
+addEventListener("load", () => {
+  const seen = { shown: [], boxes: [] };
+  document.querySelectorAll(".rest").forEach((fold) => {
+    fold.open = true;
+    seen.shown.push(getComputedStyle(fold.querySelector("summary")).display);
+    seen.boxes.push(getComputedStyle(fold, "::details-content").display);
+  });
+  parent.document.body.dataset["at" + innerWidth] = JSON.stringify(seen);
+});
+</script>
+"""
+
+
+@pytest.mark.thorough
+def test_a_long_text_is_printed_in_one_piece(tmp_path: Path) -> None:
+    for name in ("reference", "system"):
+        write_text(tmp_path / f"{name}.en", f"{'the cat ' * 100}{name}\n" * 3)
+    files = TextFiles(None, [tmp_path / "reference.en"], [tmp_path / "system.en"])
+    text = page(gather(load_file_study(files), Silent())).replace("@media print", "@media all")
+    both, _ = _browse(text.replace("</body>", PAPER + "</body>"), (1100,), tmp_path)
+    seen = both[1100]
+    assert len(seen["shown"]) > 0
+    assert set(seen["shown"]) == {"none"}
+    assert set(seen["boxes"]) == {"inline"}
