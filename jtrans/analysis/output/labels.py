@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 CUT = "…"
@@ -69,15 +69,7 @@ def short_names(names: Sequence[str], most: int = NAME_LETTERS) -> list[str]:
 
     Names that would then look the same lose the beginning that they alone share.
     """
-    if max(map(len, names), default=0) <= most:
-        return list(names)
-    start = _shared(names)
-    first = [_without(name, start, most) for name in names]
-    result = []
-    for name, short in zip(names, first, strict=True):
-        alike = [other for other, shortened in zip(names, first, strict=True) if shortened == short]
-        result.append(_without(name, _shared(alike), most) if len(alike) > 1 else short)
-    return result
+    return _shortened(names, most, lambda name: len(name) <= most)
 
 
 def fitted_names(names: Sequence[str], width: float, size: float = 12.0) -> list[str]:
@@ -85,23 +77,42 @@ def fitted_names(names: Sequence[str], width: float, size: float = 12.0) -> list
 
     If a name does not fit, all lose their seeds, unless only the seeds tell systems apart.
     """
-    if any(text_width(name, size, is_bold=True) > width for name in names):
+
+    def fits(name: str) -> bool:
+        return text_width(name, size, is_bold=True) <= width
+
+    if not all(map(fits, names)):
         bare = [name.rpartition(" (seeds ")[0] or name for name in names]
         names = bare if len(set(bare)) == len(set(names)) else names
-    return [fit(name, width, size, is_bold=True) for name in short_names(names)]
+    short = _shortened(names, NAME_LETTERS, lambda name: len(name) <= NAME_LETTERS and fits(name))
+    return [fit(name, width, size, is_bold=True) for name in short]
 
 
-def _shared(names: Sequence[str]) -> int:
-    """Return the length of the beginning that all names share, up to a separator."""
+def _shortened(names: Sequence[str], most: int, fits: Callable[[str], bool]) -> list[str]:
+    if max(map(len, names), default=0) <= most:
+        return list(names)
+    start = _start(names, fits)
+    first = [shorten(_without(name, start), most) for name in names]
+    result = []
+    for name, short in zip(names, first, strict=True):
+        alike = [other for other, shortened in zip(names, first, strict=True) if shortened == short]
+        is_alone = len(alike) == 1
+        result.append(short if is_alone else shorten(_without(name, _start(alike, fits)), most))
+    return result
+
+
+def _start(names: Sequence[str], fits: Callable[[str], bool]) -> int:
+    """Return after which separator of what names share all of them fit, the last one if none."""
     if len(names) < 2:
         return 0
-    columns = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
-    shared = "".join(letters[0] for letters in columns)
-    return max(shared.rfind(mark) for mark in SEPARATORS) + 1
+    shared = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    places = [place for place, (mark, *_) in enumerate(shared, start=1) if mark in SEPARATORS]
+    fitting = (start for start in places if all(fits(_without(name, start)) for name in names))
+    return next(fitting, places[-1] if places else 0)
 
 
-def _without(name: str, start: int, most: int) -> str:
-    return shorten(CUT + name[start:] if 0 < start < len(name) else name, most)
+def _without(name: str, start: int) -> str:
+    return CUT + name[start:] if 0 < start < len(name) else name
 
 
 def wrap(text: str, width: float) -> list[str]:

@@ -36,7 +36,15 @@ def test_short_names_stay() -> None:
 
 def test_long_names_lose_the_beginning_they_share() -> None:
     names = ["experiment-2026-large", "experiment-2026-small"]
-    assert short_names(names, 12) == ["…large", "…small"]
+    assert short_names(names, 6) == ["…large", "…small"]
+
+
+def test_long_names_keep_as_much_of_what_they_share_as_there_is_room_for() -> None:
+    name = "A-very-long-name-of-a-transformer-base-model-with-label-smoothing-0.1-seed-"
+    names = [f"{name}{seed}.en" for seed in range(4)]
+    assert short_names(names) == [f"…smoothing-0.1-seed-{seed}.en" for seed in range(4)]
+    assert fitted_names(names, 130, 9) == [f"…0.1-seed-{seed}.en" for seed in range(4)]
+    assert short_names(names, 4) == [f"…{seed}…n" for seed in range(4)]
 
 
 def test_a_cut_name_keeps_its_seeds() -> None:

@@ -65,6 +65,8 @@ def test_names_of_systems_are_isolated_and_all_else_escaped() -> None:
 
 def test_headings_have_short_names() -> None:
     named = NameMarker([f"{LONG}large-vocabulary", f"{LONG}small-vocabulary"])
-    assert named.short(f"matches {LONG}large-vocabulary") == "matches <bdi>…large-vocabulary</bdi>"
+    assert named.short(f"matches {LONG}large-vocabulary") == (
+        "matches <bdi>…2026-11-large-vocabulary</bdi>"
+    )
     assert named.are_cut
     assert not NameMarker(["a", "b"]).are_cut
