@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from jtrans import __version__
 from jtrans.analysis.output.scales import COLOURS, DARK_COLOURS, TEXT_COLOURS
 
 TEMPLATES = Path(__file__).parent / "templates"
+PART_ENDS = re.compile(r"((?<=[/_])|(?<=\d\.))(?=[^\W\d_])")  # before letters of a next part
 
 
 def render(template: str, **values: Any) -> str:
@@ -37,6 +39,11 @@ def json_for_page(value: Any) -> Markup:
     return Markup(text.replace("<", "\\u003c"))
 
 
+def breakable(text: str) -> Markup:
+    """Return a text as HTML that may break within names, as after the 2 of decoder.2.cross."""
+    return Markup(PART_ENDS.sub("<wbr>", escape(text)))
+
+
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES, encoding="utf-8"),
@@ -44,6 +51,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
     )
     environment.filters["json_for_page"] = json_for_page
+    environment.filters["breakable"] = breakable
     return environment
 
 

@@ -278,15 +278,56 @@ addEventListener("load", () => {
 </script>
 """
 
+# Runs on a phone: the words of tables that are on several lines, and where headings begin.
+TABLES = """
+<script>
+addEventListener("load", () => {
+  const seen = { words: 0, broken: [] };
+  for (const cell of document.querySelectorAll("#compare tbody bdi")) {
+    const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+      for (const word of walker.currentNode.data.matchAll(/[^\\s/-]+/g)) {
+        const range = document.createRange();
+        range.setStart(walker.currentNode, word.index);
+        range.setEnd(walker.currentNode, word.index + word[0].length);
+        const tops = Array.from(range.getClientRects(), (box) => Math.round(box.top));
+        if (new Set(tops).size > 1) seen.broken.push(word[0]);
+        seen.words += 1;
+      }
+    }
+  }
+  seen.indents = Array.from(document.querySelectorAll("#compare .group"), (heading) =>
+    getComputedStyle(heading).paddingLeft);
+  parent.document.body.dataset["at" + innerWidth] = JSON.stringify(seen);
+});
+</script>
+"""
+
 
 @pytest.mark.thorough
 def test_a_long_text_is_printed_in_one_piece(tmp_path: Path) -> None:
-    for name in ("reference", "system"):
-        write_text(tmp_path / f"{name}.en", f"{'the cat ' * 100}{name}\n" * 3)
-    files = TextFiles(None, [tmp_path / "reference.en"], [tmp_path / "system.en"])
-    text = page(gather(load_file_study(files), Silent())).replace("@media print", "@media all")
-    both, _ = _browse(text.replace("</body>", PAPER + "</body>"), (1100,), tmp_path)
-    seen = both[1100]
+    texts = {name: [f"{'the cat ' * 100}{name}"] for name in ("reference", "system")}
+    text = _page_of_files(texts, tmp_path).replace("@media print", "@media all")
+    seen = _browse(text.replace("</body>", PAPER + "</body>"), (1100,), tmp_path)[0][1100]
     assert len(seen["shown"]) > 0
     assert set(seen["shown"]) == {"none"}
     assert set(seen["boxes"]) == {"inline"}
+
+
+@pytest.mark.thorough
+def test_words_in_tables_break_only_at_separators(tmp_path: Path) -> None:
+    words = "is attempting/reconsidering to reconfigure allocators"
+    texts = {"reference": [f"{words} today"], "a-small-file": ["today"], "a-large-file": [words]}
+    text = _page_of_files(texts, tmp_path).replace("</body>", TABLES + "</body>")
+    seen = _browse(text, (390,), tmp_path)[0][390]
+    assert seen["words"] > 10
+    assert seen["broken"] == []
+    assert set(seen["indents"]) == {"0px"}
+
+
+def _page_of_files(texts: dict[str, list[str]], folder: Path) -> str:
+    """Return the report of files of translations; the first text is their reference."""
+    for name, lines in texts.items():
+        write_text(folder / f"{name}.en", "".join(f"{line}\n" for line in lines))
+    reference, *hypotheses = [folder / f"{name}.en" for name in texts]
+    return page(gather(load_file_study(TextFiles(None, [reference], hypotheses)), Silent()))

@@ -14,6 +14,7 @@ from typing import NoReturn, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import Markup
 from plugins.random_runs import ON_CPU
 from plugins.small_corpus import make_nouns
 from sacrebleu.metrics.bleu import BLEU
@@ -22,7 +23,7 @@ from sacrebleu.metrics.chrf import CHRF
 from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.report.content import ReportData, gather
 from jtrans.analysis.report.examples import between, choose_examples, compare_texts
-from jtrans.analysis.report.pages import json_for_page
+from jtrans.analysis.report.pages import breakable, json_for_page
 from jtrans.analysis.report.report import PAGE, page, write_report
 from jtrans.analysis.study.load import load_study
 from jtrans.analysis.study.load_files import load_file_study
@@ -354,6 +355,13 @@ def test_no_text_ends_the_data_element(text: str) -> None:
     written = json_for_page({"text": text})
     assert "<" not in written
     assert json.loads(written) == {"text": text}
+
+
+def test_names_may_break_after_their_parts_but_numbers_and_abbreviations_not() -> None:
+    assert breakable("quick/small <a_b>") == Markup("quick/<wbr>small &lt;a_<wbr>b&gt;")
+    assert breakable("decoder.2.cross 3.14 e.g. 1/2") == Markup(
+        "decoder.2.<wbr>cross 3.14 e.g. 1/2"
+    )
 
 
 def test_examples_are_distinct_and_the_same_every_time(study: Study) -> None:
