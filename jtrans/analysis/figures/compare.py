@@ -7,6 +7,7 @@ with several references, matches with any of them count, as in BLEU.
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import chain
@@ -28,6 +29,7 @@ from jtrans.evaluation.seeds import SeedSample, compare_means
 
 SHOWN = 10  # sentences and n-grams in each direction
 SMOOTHING = 1.0
+INVISIBLE = ("Cc", "Cf", "Zs", "Zl", "Zp")  # Unicode's controls, format characters and spaces
 SEEDS_NOTE = " If a system has several seeds, text and scores are those of the first."
 
 Ngram = tuple[str, ...]
@@ -221,7 +223,8 @@ def _ngrams(study: Study, first: Subject, other: Subject, shown: int, ending: st
                 counts[ngram] if len(subject.members) > 1 else int(counts[ngram])
                 for subject, counts in zip((first, other), matches, strict=True)
             ]
-            rows.append([system.name, " ".join(ngram), *numbers, expected[ngram], share[ngram]])
+            text = " ".join(map(_visible, ngram))
+            rows.append([system.name, text, *numbers, expected[ngram], share[ngram]])
     columns = ["better", "n-gram", f"matches {first.name}", f"matches {other.name}"]
     columns += ["in references", f"share of {other.name}"]
     return Table(
@@ -232,6 +235,21 @@ def _ngrams(study: Study, first: Subject, other: Subject, shown: int, ending: st
         "N-grams of 1 to 4 words that match the reference, clipped by sentence; share = "
         f"(matches + 1) / (matches of both + 2), as compare-mt ranks them.{study.words.note}",
     )
+
+
+def _visible(word: str) -> str:
+    """Return a word, or its code points if nothing of it can be seen: U+200D.
+
+    Emoji are sequences of characters, some of them invisible, and splitting into words parts them.
+    """
+    if not all(map(_is_invisible, word)):
+        return word
+    return "U+" + "+".join(f"{ord(character):04X}" for character in word)
+
+
+def _is_invisible(character: str) -> bool:
+    is_selector = "\ufe00" <= character <= "\ufe0f"  # of the look of the character before it
+    return is_selector or unicodedata.category(character) in INVISIBLE
 
 
 def ngram_matches(study: Study, subject: Subject) -> defaultdict[Ngram, float]:

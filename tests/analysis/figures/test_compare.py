@@ -137,6 +137,16 @@ def test_ngrams_are_ranked_by_their_share_of_matches(files: Study) -> None:
     assert table.rows[0][5] == max(every.values())
 
 
+def test_words_that_cannot_be_seen_are_named_by_their_code_points(tmp_path: Path) -> None:
+    emoji = "\U0001f468\u200d\U0001f469 \u2764\ufe0f "  # two people, a red heart
+    for name, line in (("reference", emoji), ("base", "dog"), ("better", emoji)):
+        (tmp_path / f"{name}.en").write_text(f"{line}\n" * 3, encoding="utf-8")
+    files = [tmp_path / f"{name}.en" for name in ("base", "better")]
+    study = load_file_study(TextFiles(None, [tmp_path / "reference.en"], files))
+    ngrams = [row[1] for row in compare_tables(study)[2].rows]
+    assert {"U+200D", "U+FE0F", "\u2764", "\U0001f468 U+200D", "\U0001f469"} <= set(ngrams)
+
+
 def test_matches_of_several_seeds_are_means_with_equal_digits(
     corpus: PreparedCorpus, run_on: Callable[..., Run], files: Study
 ) -> None:
