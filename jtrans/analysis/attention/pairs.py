@@ -85,6 +85,6 @@ def strongest(view: View) -> list[tuple[str, str]]:
     rows = []
     for label, row in zip(matrix.rows, matrix.values, strict=True):
         order = sorted(range(len(row)), key=lambda n: (-row[n], n))[:3]
-        parts = [f"{matrix.columns[n]} {100 * row[n]:.0f} %" for n in order if row[n] >= 0.005]
+        parts = [f"“{matrix.columns[n]}” {100 * row[n]:.0f} %" for n in order if row[n] >= 0.005]
         rows.append((label, " · ".join(parts)))
     return rows

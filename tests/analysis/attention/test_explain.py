@@ -13,8 +13,8 @@ import torch
 from plugins.random_runs import ON_CPU
 
 from jtrans.analysis.attention.explain import Explanation, LayerMap, explain, unknown_pieces
-from jtrans.analysis.attention.pairs import explain_pair
-from jtrans.analysis.attention.views import View, ViewSelection, kind_title, views
+from jtrans.analysis.attention.pairs import explain_pair, strongest
+from jtrans.analysis.attention.views import Matrix, View, ViewSelection, kind_title, views
 from jtrans.analysis.output.tables import weights_csv
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.translator import Translator, load_model
@@ -48,6 +48,13 @@ def test_the_strongest_cell_is_one_between_words() -> None:
     shown = LayerMap("cross", "cross", None, True, ("target", "source"), weights)
     explanation = Explanation(["a", "b", "</s>"], ["x", "y", "</s>"], [shown])
     assert explanation.strongest_cell() == (1, 0)
+
+
+def test_a_token_that_is_a_number_is_told_from_its_weight() -> None:
+    weights = np.array([[0.04, 0.81, 0.0, 0.15]], dtype=np.float32)
+    matrix = Matrix("cross", 1, None, ["Call"], ["1", "al@@", "</s>", "Ich"], weights)
+    rows = strongest(View("cross", "Cross", "token predicted", "source token", [matrix]))
+    assert rows == [("Call", "“al@@” 81 % · “Ich” 15 % · “1” 4 %")]
 
 
 @pytest.fixture

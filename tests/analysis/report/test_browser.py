@@ -55,6 +55,7 @@ READER = """
   seen.start = readout();
   hover(0, 0);
   seen.corner = readout();
+  seen.bold = Array.from(part("readout").children, (line) => line.querySelectorAll("b").length);
   seen.chosen = cell(0, 0).classList.contains("chosen");
   hover(1, 1);
   seen.inside = readout();
@@ -136,6 +137,7 @@ def test_the_explorer_answers_to_a_hover_without_errors_however_wide_the_window(
     narrow, seen = both[500], both[1100]
     assert seen["chosen"]
     assert "after reading <s>" in seen["corner"]
+    assert seen["bold"][:2] == [3, 4]  # tokens are bold, their weights are not
     assert seen["inside"] != seen["corner"]
     assert seen["left"] == seen["start"]
     assert seen["keys"] == seen["corner"]

@@ -63,7 +63,7 @@
       .slice(0, most);
     if (!items.length) return ["nothing"];
     return items.flatMap((item, n) =>
-      [n ? " · " : "", isolated(labels[item[1]]), " " + percent(item[0])]);
+      [n ? " · " : "", isolated(labels[item[1]], "b"), " " + percent(item[0])]);
   }
 
   /* Chinese and Japanese stay upright, letter above letter; short labels need no turning */
