@@ -44,8 +44,9 @@ class Figure:
     kind: Literal["line", "points", "bars"] = "line"
     baseline: float | None = None  # a reference value, drawn as a line, such as a length ratio of 1
     digits: int = 3  # after the decimal point, in tables
-    count_label: str = "items"  # the unit of `counts`
+    count_label: str = "items"  # the unit of `counts` and `total`
     highest: float | None = 1.0  # the highest possible value, None without limit; the lowest is 0
+    total: int | None = None  # items of each system, if the values are shares of them
 
     @property
     def empty_bins(self) -> list[int]:

@@ -110,7 +110,15 @@ def share_figure(
         inside = [np.equal.outer(place, np.arange(len(bins))).astype(float) for place in seeds]
         sums = [np.stack([each, np.ones_like(each)], axis=2) for each in inside]
         series.append(pooled_series(study, subject, sums, ratio))
-    return Figure(bins=bins, counts=[], series=series, y_label="share of sentences", **words)
+    return Figure(
+        bins=bins,
+        counts=[],
+        series=series,
+        y_label="share of sentences",
+        count_label="sentences",
+        total=len(study),
+        **words,
+    )
 
 
 def pooled_series(

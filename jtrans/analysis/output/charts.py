@@ -27,6 +27,7 @@ from jtrans.analysis.output.scales import (
     is_few,
     tick_labels,
     ticks,
+    total_note,
 )
 from jtrans.analysis.output.tables import shown, shown_value
 
@@ -156,7 +157,7 @@ def _bins(figure: Figure, *, is_narrow: bool) -> str:
             height = canvas.base - 4
         if room > LINE:
             canvas.text(x + 4 * is_turned, height, NO_DATA, "empty", "middle", is_turned=is_turned)
-    count = f"n: number of {figure.count_label}" if figure.counts else ""
+    count = f"n: number of {figure.count_label}" if figure.counts else total_note(figure)
     canvas.caption("; ".join(filter(None, [figure.x_label, count, few_note(figure)])))
     ends = []
     for order, series in enumerate(figure.series):

@@ -21,6 +21,7 @@ from jtrans.analysis.output.scales import (
     text_colour,
     tick_labels,
     ticks,
+    total_note,
 )
 from jtrans.files import whole_file
 
@@ -148,7 +149,7 @@ def _lines(axes: Axes, figure: Figure) -> None:
     axes.set_xlim(-0.4, len(figure.bins) - 0.6)
     is_wide = _are_wide(figure)
     glue = " · n " if is_wide else "\n"
-    labels, notes = figure.bins, [few_note(figure)]
+    labels, notes = figure.bins, [total_note(figure), few_note(figure)]
     if figure.counts:
         labels = [f"{label}{glue}{n:,}" for label, n in zip(labels, figure.counts, strict=True)]
         notes = [f"{'n' if is_wide else 'below'}: number of {figure.count_label}", *notes]

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 from jtrans.analysis.figures.results import Figure
+from jtrans.errors import how_many
 
 COLOURS = [
     "#0072B2",  # blue
@@ -38,8 +39,16 @@ def text_colour(index: int) -> str:
 
 
 def is_few(figure: Figure, place: int) -> bool:
-    """Return whether a bin has so few items that its values are drawn hollow."""
-    return bool(figure.counts) and figure.counts[place] < FEW
+    """Return whether a value rests on so few items that it is drawn hollow."""
+    number = figure.counts[place] if figure.counts else figure.total
+    return number is not None and number < FEW
+
+
+def total_note(figure: Figure) -> str:
+    """Return the number of items that the values are shares of, empty if they are none."""
+    if figure.total is None:
+        return ""
+    return f"n = {how_many(figure.total, figure.count_label.removesuffix('s'))}"
 
 
 def few_note(figure: Figure) -> str:

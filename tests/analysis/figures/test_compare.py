@@ -93,6 +93,7 @@ def test_sentences_are_counted_by_their_bleu(tmp_path: Path) -> None:
         "90–100": 2 / 6,
     }
     assert len(figure.bins) == 10
+    assert (figure.total, figure.count_label) == (6, "sentences")
 
 
 def test_a_sentence_between_two_bins_is_in_the_higher_one(

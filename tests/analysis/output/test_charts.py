@@ -130,6 +130,13 @@ def test_bins_with_few_items_are_hollow_and_the_axis_says_so() -> None:
     assert "hollow" not in draw(_figure(series, counts=[20, 20]))
 
 
+def test_shares_of_few_items_are_hollow_and_their_number_stands_below() -> None:
+    series = [Series("a", [0.5, 0.5], [None] * 2, [None] * 2)]
+    svg = draw(_figure(series, counts=[], total=3, count_label="sentences"))
+    assert _marks(svg) == ["mark hollow s0"] * 2
+    assert "n = 3 sentences; hollow: fewer than 20 sentences" in " ".join(_texts(svg))
+
+
 def test_neighbouring_bins_without_data_say_so_once() -> None:
     nothing: list[float | None] = [None] * 20
     svg = draw(_figure([Series("a", [0.5, *nothing[:18], 0.5], nothing, nothing)]))

@@ -119,6 +119,8 @@ def test_a_figure_without_common_counts_shows_none(tmp_path: Path) -> None:
     text = draw(figure, tmp_path / "a")[0].read_text(encoding="utf-8")
     assert "<!-- 10–19 -->" in text and "<!-- x -->" in text and "words" not in text
     assert "hollow" not in svg_of(figure) and "words" not in svg_of(figure)
+    text = draw(replace(figure, total=3), tmp_path / "b")[0].read_text(encoding="utf-8")
+    assert "<!-- x; n = 3 words; hollow: fewer than 20 words -->" in text
 
 
 def test_a_figure_without_any_data_is_drawn(tmp_path: Path) -> None:

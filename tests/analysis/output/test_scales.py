@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from plugins.folders import REPOSITORY
@@ -15,7 +16,9 @@ from jtrans.analysis.output.scales import (
     empty_runs,
     extremes,
     few_note,
+    is_few,
     ticks,
+    total_note,
 )
 
 CSS = (REPOSITORY / "jtrans/analysis/report/templates/page.css").read_text(encoding="utf-8")
@@ -71,6 +74,17 @@ def test_a_figure_says_what_hollow_means_only_where_something_is() -> None:
     assert few_note(_figure([20, 19], [1.0, 1.0])) == "hollow: fewer than 20 words"
     assert few_note(_figure([20, 20], [1.0, 1.0])) == ""
     assert few_note(_figure([20, 0], [1.0, None])) == ""
+
+
+def test_shares_of_few_items_are_hollow_in_every_bin() -> None:
+    figure = replace(_figure([], [0.5, 0.5]), total=19)
+    assert [is_few(figure, place) for place in (0, 1)] == [True, True]
+    assert (total_note(figure), few_note(figure)) == ("n = 19 words", "hollow: fewer than 20 words")
+    assert (total_note(replace(figure, total=1)), total_note(_figure([], [0.5]))) == (
+        "n = 1 word",
+        "",
+    )
+    assert few_note(replace(figure, total=20)) == few_note(_figure([], [0.5])) == ""
 
 
 @pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
