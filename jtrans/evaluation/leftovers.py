@@ -150,10 +150,11 @@ def empty_references_warning(references: Sequence[Sequence[str]]) -> str | None:
     count = sum(not any(map(str.strip, texts)) for texts in alternatives)
     if not count:
         return None
-    verb = "has no reference" if count == 1 else "have no reference"
+    verb, owner, them = ("has", "its", "it") if count == 1 else ("have", "their", "them")
+    lines = "line is" if count == len(references) == 1 else "lines are"
     return (
-        f"{how_many(count, 'sentence')} of {len(references[0]):,} {verb}: their lines are empty, "
-        "and BLEU and TER count translations of them as wrong"
+        f"{how_many(count, 'sentence')} of {len(references[0]):,} {verb} no reference: "
+        f"{owner} {lines} empty, and BLEU and TER count translations of {them} as wrong"
     )
 
 

@@ -152,7 +152,19 @@ def test_one_empty_reference_of_two_is_no_missing_sentence() -> None:
     assert empty_references_warning(references) is None
     assert empty_warning("a.de", ["", "c"], references) == "1 of 2 lines of a.de is empty"
     told = empty_references_warning([["", "a"], ["", "b"]])
-    assert told is not None and told.startswith("1 sentence of 2 has no reference")
+    assert told is not None and told.startswith("1 sentence of 2 has no reference: its lines are")
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (["", "b", "c"], "1 sentence of 3 has no reference: its line is empty, "),
+        (["", "b", ""], "2 sentences of 3 have no reference: their lines are empty, "),
+    ],
+)
+def test_sentences_without_a_reference_are_counted(lines: list[str], told: str) -> None:
+    warning = empty_references_warning([lines])
+    assert warning is not None and warning.startswith(told)
 
 
 def test_letters_that_are_composed_on_one_side_only_are_warned_of() -> None:
