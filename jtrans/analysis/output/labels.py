@@ -1,7 +1,8 @@
-"""Make text fit where it is shown: estimate widths, cut names and words, break lines."""
+"""Make text fit where it is shown: widths, cuts of names and words, lines, signs of maths."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from itertools import takewhile
@@ -14,6 +15,8 @@ SEPARATORS = "/-_. "  # a beginning that names share ends after one of these
 SLIM, MIDDLE, CAPITAL, BROAD, SQUARE = 0.42, 0.64, 0.78, 1.0, 1.3
 SLIM_LETTERS, BROAD_LETTERS = frozenset("fijlrtI .,:;'!|()[]-/"), frozenset("mwMW@%—…")
 BOLD = 1.12  # times as wide as the regular weight
+MINUS = re.compile(r"(?<![^\s(<\[])-(?=\d)")  # of a number, not of a date or a name
+AT_MOST = re.compile(r"<= (?=\d)")
 
 
 def text_width(text: str, size: float = 12.0, *, is_bold: bool = False) -> float:
@@ -113,6 +116,11 @@ def _start(names: Sequence[str], fits: Callable[[str], bool]) -> int:
 
 def _without(name: str, start: int) -> str:
     return CUT + name[start:] if 0 < start < len(name) else name
+
+
+def with_signs(text: str) -> str:
+    """Return a text with the signs − and ≤ of its numbers, which a terminal writes as - and <=."""
+    return AT_MOST.sub("≤ ", MINUS.sub("−", text))
 
 
 def wrap(text: str, width: float) -> list[str]:

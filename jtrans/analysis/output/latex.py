@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from jtrans.analysis.output.labels import with_signs
+
 _CHARACTERS = str.maketrans(
     {
         **{character: f"\\{character}" for character in "&%$#_{}"},
@@ -24,15 +26,12 @@ _CHARACTERS = str.maketrans(
         "…": r"\dots{}",
     }
 )
-_MINUS = re.compile(r"(?<![^\s(<\[])-(?=\d)")  # of a number, not of a date or a name
-_AT_MOST = re.compile(r"<= (?=\d)")
 _LIGATURES = re.compile("(?<=[-'`,?!])(?=[-'`,])")  # between characters that may print as one
 
 
 def escape(text: str) -> str:
     """Return a text that LaTeX prints as it is, in one line, and numbers with signs of maths."""
-    text = _AT_MOST.sub("≤ ", _MINUS.sub("−", text))
-    text = _LIGATURES.sub("{}", text.translate(_CHARACTERS)).replace("–", "--")
+    text = _LIGATURES.sub("{}", with_signs(text).translate(_CHARACTERS)).replace("–", "--")
     return " ".join(text.split())
 
 

@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from jtrans import __version__
+from jtrans.analysis.output.labels import with_signs
 from jtrans.analysis.output.scales import COLOURS, DARK_COLOURS, TEXT_COLOURS
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -52,6 +53,7 @@ def _environment() -> Environment:
     )
     environment.filters["json_for_page"] = json_for_page
     environment.filters["breakable"] = breakable
+    environment.filters["with_signs"] = with_signs
     return environment
 
 

@@ -14,7 +14,7 @@ from jtrans.analysis.figures.results import Figure, Heatmap, Table
 from jtrans.analysis.figures.results import as_json as item_json
 from jtrans.analysis.output.charts import draw, draw_curves
 from jtrans.analysis.output.files import is_written, remove_renumbered, write_results
-from jtrans.analysis.output.labels import LONG_TEXT, TAIL
+from jtrans.analysis.output.labels import LONG_TEXT, TAIL, with_signs
 from jtrans.analysis.output.weight_maps import weights_svg
 from jtrans.analysis.report.content import ReportData, gather
 from jtrans.analysis.report.examples import TranslationPart, are_all_long, between
@@ -84,7 +84,7 @@ def page(data: ReportData) -> str:
         learned=[(s.name, s.index) for s in data.systems if s.index in with_points],
         metrics=[(metric, TITLES[metric]) for metric in data.scores.metrics],
         interval_text=interval_text,
-        verdicts=verdicts(data),
+        verdicts=[with_signs(sentence) for sentence in verdicts(data)],
         between=between,
         are_long=are_all_long(data.study),
         spaced=has_spaces(languages[-1]),

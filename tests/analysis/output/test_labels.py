@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jtrans.analysis.output.labels import fit, fitted_names, short_names, shorten, text_width, wrap
+from jtrans.analysis.output.labels import (
+    fit,
+    fitted_names,
+    short_names,
+    shorten,
+    text_width,
+    with_signs,
+    wrap,
+)
 
 
 @given(st.text(max_size=80), st.integers(3, 60))
@@ -75,3 +83,9 @@ def test_lines_break_at_spaces() -> None:
     assert len(lines) > 1
     assert " ".join(lines) == "times in the training data; n: number of reference words"
     assert all(text_width(line) <= 150 for line in lines)
+
+
+def test_only_numbers_have_signs_of_maths() -> None:
+    assert with_signs("-8.2 [-9.0, -7.1] (p <= 0.001)") == "−8.2 [−9.0, −7.1] (p ≤ 0.001)"
+    kept = "run-2 of 2026-11-30: a <= b, x -y"
+    assert with_signs(kept) == kept

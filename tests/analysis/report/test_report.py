@@ -24,7 +24,7 @@ from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.report.content import ReportData, gather
 from jtrans.analysis.report.examples import between, choose_examples, compare_texts
 from jtrans.analysis.report.pages import breakable, json_for_page
-from jtrans.analysis.report.report import PAGE, page, write_report
+from jtrans.analysis.report.report import PAGE, page, verdicts, write_report
 from jtrans.analysis.study.load import load_study
 from jtrans.analysis.study.load_files import load_file_study
 from jtrans.analysis.study.members import Member, TextFiles
@@ -322,7 +322,19 @@ def test_a_significant_difference_is_marked_in_the_table(
     assert data.scores.systems[1]["bleu"].mark == "*"
     html = page(data)
     assert '</b><span class="sign">*</span>' in html
-    assert "p &lt;= 0.001" in html
+    assert "p ≤ 0.001" in html and "&lt;= 0" not in html
+    assert verdicts(data)[0].endswith("p <= 0.001).")  # as on the terminal
+
+
+def test_the_numbers_of_the_page_have_signs_of_maths(tmp_path: Path) -> None:
+    good = [f"the {n} dogs chase the cat" for n in range(30)]
+    texts = {"reference": good, "good": good, "bad": [line[:-7] for line in good]}
+    for name, lines in texts.items():
+        write_text(tmp_path / f"{name}.en", "".join(f"{line}\n" for line in lines))
+    files = [tmp_path / f"{name}.en" for name in texts]
+    html = page(gather(load_file_study(TextFiles(None, files[:1], files[1:])), Silent()))
+    assert re.search(r'<td class="n">−\d', html) and not re.search(r'<td class="n">-', html)
+    assert '<td class="n">≤ 0.001' in html and "&lt;= 0" not in html
 
 
 def test_a_file_of_translations_is_a_system_without_a_model(
