@@ -163,6 +163,24 @@ def test_the_page_shows_translations_and_what_is_wrong(
     assert "zero byte" in browse(f"{url}#ein%00mann", tmp_path)
 
 
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium (Debian package chromium)")
+def test_the_grid_says_which_weight_its_darkest_cell_is(tmp_path: Path) -> None:
+    tokens = {"words": ["a"], "tokens": ["a", "</s>"], "source_tokens": ["ein", "</s>"]}
+    numbers = {"score": -0.1, "log_prob": -0.1, "grid": [[0.7512, 0.2], [0.1, 0.5]]}
+    answers = [{"source_words": ["ein"], "translations": [{"text": "a", **tokens, **numbers}]}]
+    models = {"source": "de", "target": "en", "runs": [], "systems": [], "version": ""}
+    reader = f"""<script>
+        const replies = {json.dumps({"models": models, "translate": answers})};
+        fetch = async (path) => ({{ ok: true, json: async () => replies[path] }});
+        new MutationObserver(() => {{ document.querySelector("details").open = true; }})
+          .observe(document.querySelector("main"), {{ childList: true }});
+    </script>"""
+    text = (Path(server_module.__file__).parent / "page.html").read_text(encoding="utf-8")
+    page = tmp_path / "page.html"
+    page.write_text(text.replace("</main>", f"</main>{reader}"), encoding="utf-8")
+    assert '<p class="score">darkest: 0.75</p>' in browse(f"{page.as_uri()}#ein", tmp_path)
+
+
 def browse(address: str, folder: Path) -> str:
     """The elements of a page after its scripts have run."""
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000"]
