@@ -410,7 +410,8 @@ def test_a_size_is_wanted_anew_after_its_graph_has_made_room(
 ) -> None:
     monkeypatch.setattr(graphs, "WANTED", 2)
     steps, bucket, user = StepGraphs(Counting, lambda work: work), Bucket(1, 5, 16, 64), User()
-    assert not steps.make_room()
+    assert steps.offer(bucket, user) is None
+    assert not steps.make_room()  # nothing has been captured
     steps.take(bucket, user)
     assert steps.make_room() and not steps.kept
     assert steps.offer(bucket, user) is None  # a retry does not capture again
@@ -435,6 +436,19 @@ def test_a_batch_that_does_not_fit_beside_graphs_is_searched_without(
     for _ in range(3):  # the second search captures, and fails
         assert translate_ids([graphed], ids, options, progress=listener) == expected
     assert not listener.warnings and not graphed.graphs.has_failed
+
+
+@pytest.mark.parametrize("model", SOME, indirect=True)
+def test_a_choice_without_memory_for_its_graph_is_not_kept(model: TranslationModel) -> None:
+    answers = iter([taped, out_of_memory])  # of a step, of its choice
+
+    graphed = graph_form(model, lambda work: next(answers, taped)(work))
+    source, mask = sentences(3, 12, 4)
+    options = {"beam": 3, "max_length": "S+9"}
+    with pytest.raises(torch.OutOfMemoryError):
+        searched(graphed, source, mask, **options)
+    ours, theirs = (searched(each, source, mask, **options) for each in (graphed, prepared(model)))
+    assert_same(ours, theirs)
 
 
 @pytest.mark.parametrize("model", SOME, indirect=True)

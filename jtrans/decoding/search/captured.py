@@ -143,9 +143,9 @@ def prepare_capture(model: object, state: object, options: SearchOptions) -> Non
                 choice = CapturedChoice(step, model.plain.project, options)
             while len(step.choices) >= MOST_CHOICES:
                 del step.choices[next(iter(step.choices))]
-            step.choices[options] = choice
             step.rewind()
             choice.replay = model.graphs.replay_of(choice.work)
+            step.choices[options] = choice
 
         state.prepare = prepare
 

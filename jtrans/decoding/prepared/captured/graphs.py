@@ -136,7 +136,8 @@ class StepGraphs(Generic[Step]):
         Returns:
             Whether a search that ran out of memory may find more of it.
         """
-        may_help = bool(self.kept or self._asked)
+        was_captured = max(self._asked.values(), default=0) >= WANTED  # or has failed
+        may_help = bool(self.kept) or was_captured
         self.kept.clear()
         self._asked.clear()
         return may_help
