@@ -111,12 +111,14 @@ class ScoreOptions:
         """
         if self.runs and (self.ref or self.src) and not (self.hyp or self.force):
             from jtrans.data.prepared import test_set_commands
+            from jtrans.runs import find_run
 
+            languages = find_run(self.runs[0]).pipeline.languages
             given = " and ".join(name for name in ("--src", "--ref") if getattr(self, name[2:]))
             raise usage_error(
                 f"a run is scored on a split of a prepared corpus, not on {given}",
-                f"{test_set_commands(self.runs[0])}; or write translations with jtrans translate "
-                "and score them with --hyp and --ref",
+                f"{test_set_commands(self.runs[0], languages)}; or write translations with "
+                "jtrans translate and score them with --hyp and --ref",
             )
         if self.hyp or self.ref:
             if not (self.hyp and self.ref):

@@ -165,8 +165,11 @@ class ScoreReport:
         if has_width or has_ends:
             sign = "±" if has_width else "[low, high]"
             also = "; of a mean, also over its seeds" if has_seeds else ""
-            ends = "; its ends in brackets where the metric's range cuts it off" if has_ends else ""
-            yield f"{sign} in the table: 95 % interval over sentences{also}{ends}"
+            ends = "; [low, high]: its ends, where ± would pass a limit of the metric"
+            yield (
+                f"{sign} in the table: 95 % interval over sentences{also}"
+                f"{ends if has_width and has_ends else ''}"
+            )
 
     @property
     def _seed_groups(self) -> list[SeedGroup]:
