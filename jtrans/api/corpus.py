@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jtrans.config.arguments import check_argument, type_error
 from jtrans.data import PREPARED
-from jtrans.errors import JtransError, usage_error
+from jtrans.errors import ConfigError, JtransError, usage_error
 from jtrans.processors import MOST_WORKERS
 
 if TYPE_CHECKING:
@@ -122,12 +122,19 @@ def _pipeline_folder(given: Any) -> Any:
     """Return the folder of a run that is given by its name, anything else as it is."""
     from jtrans.runs import find_run
 
-    if not isinstance(given, (str, os.PathLike)) or Path(given).exists():
+    if not isinstance(given, (str, os.PathLike)) or (Path(given) / "pipeline.json").is_file():
         return given
     try:
         return find_run(os.fspath(given)).folder
-    except JtransError:  # refused where it is read
-        return given
+    except JtransError as error:
+        if Path(given).exists():  # refused where it is read
+            return given
+        raise ConfigError(
+            f"no text pipeline in {given}: there is no such folder and no such run",
+            where="--pipeline",
+            hint=error.hint,
+            kind="corpus.missing-pipeline",
+        ) from None
 
 
 def _names(name: str, files: Files) -> list[str]:
@@ -217,7 +224,9 @@ def _check_reusing(files: OwnFiles, options: Mapping[str, Any]) -> None:
     given = {"valid_size": files.valid_size, **options}
     for name in ("valid_size", *(rule.name for rule in fields(Rules))):
         if given.get(name) is not None:
-            option = name if given[name] is not False else name.replace("drop", "keep")
+            option = name
+            if given[name] is False:
+                option = f"no_{name}" if name == "deduplicate" else name.replace("drop", "keep")
             raise usage_error(
                 f"--{option.replace('_', '-')} has no effect without --train", "leave it out"
             )

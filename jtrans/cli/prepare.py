@@ -60,8 +60,8 @@ class TextOptions:
         "Extra words for jieba, one per line.", "FILE", panel=TEXT
     )
     pipeline: Path | None = option(
-        "Reuse the text pipeline of a run or a prepared corpus; learn nothing. Any split will do.",
-        "DIR",
+        "Reuse the text pipeline of a run or a prepared corpus; --train and --valid may be absent.",
+        "RUN|DIR",
         panel=TEXT,
     )
     bpe: str | None = option(
@@ -333,7 +333,8 @@ def _score_arguments(prepared: PreparedCorpus) -> list[str]:
 
     origin = prepared.info.get("pipeline_from", "")
     run = origin if Run.exists(Path(origin)) else "RUN"
-    split = next(name for name in prepared.splits if name != "train")
+    tests = [name for name in prepared.splits if name not in ("train", "valid")]
+    split = tests[0] if tests else "valid"
     return [run, "--data", str(prepared.folder), *(["--split", split] if split != "test" else [])]
 
 

@@ -32,6 +32,7 @@ from jtrans.errors import (
     wrong_format,
 )
 from jtrans.files import as_text, read_json, read_lines, text_digest
+from jtrans.text.language import join_languages
 from jtrans.text.pipeline import TextPipeline
 from jtrans.text.word_counts import read_word_counts
 
@@ -92,7 +93,8 @@ class PreparedCorpus:
             raise CorpusError(
                 f"training needs train and valid, and {folder} has no {' and no '.join(missing)}",
                 hint=f"it has {', '.join(corpus.splits)}; prepare another one: jtrans prepare "
-                f"--train PREFIX --valid PREFIX --languages {'-'.join(corpus.languages)} --out DIR",
+                "--train PREFIX --valid PREFIX "
+                f"--languages {join_languages(corpus.languages)} --out DIR",
                 kind="corpus.no-training",
             )
         return corpus
@@ -244,11 +246,11 @@ def text_files(split: str, languages: tuple[str, str], references: int) -> list[
     return [f"text/{split}.{ending}" for ending in endings]
 
 
-def test_set_commands(run: str, languages: tuple[str, str] = ("de", "en")) -> str:
+def test_set_commands(run: str, languages: tuple[str, str]) -> str:
     """Return the commands that score a run on a new test set, for hints."""
     run = shlex.quote(run)
     return (
-        f"jtrans prepare --test new --languages {'-'.join(languages)} --pipeline {run} "
+        f"jtrans prepare --test new --languages {join_languages(languages)} --pipeline {run} "
         f"--out data/new, then jtrans score {run} --data data/new"
     )
 

@@ -11,7 +11,7 @@ pair, however large the corpus, and a killed preparation continues where it stop
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -145,12 +145,21 @@ def _warn_of_text(request: Request, pipeline: TextPipeline, progress: Progress) 
     """Warn of text that is no raw text, or that the pipeline changes."""
     splits, is_given = request.corpus.splits, request.pipeline is not None
     of_case = lower_case_warning(request.corpus.languages) if request.options.lowercase else None
-    of_source = of_target = None
-    if train := splits.get("train"):
-        of_source = leftover_warning(train.source, pipeline.source, is_target=False)
-        of_target = leftover_warning(train.target, pipeline.target, is_target=True)
-    of_target = of_target or round_trip_warning(splits, pipeline.target, is_given=is_given)
-    for warning in filter(None, (of_case, of_source, of_target)):
+    of_source, of_target = (
+        [
+            leftover_warning(
+                getattr(splits[name], side),
+                getattr(pipeline, side),
+                is_target=side == "target",
+                split=name,
+            )
+            for name in (["train"] if "train" in splits else splits)
+        ]
+        for side in SIDES
+    )
+    if not any(of_target):
+        of_target = [round_trip_warning(splits, pipeline.target, is_given=is_given)]
+    for warning in filter(None, (of_case, *of_source, *of_target)):
         progress.warn(warning)
 
 
@@ -203,7 +212,7 @@ def _labelling(request: Request) -> Labelling | None:
     if sources:
         digest = str(request.record["labels_digest"])
         types = open_labels(sources, digest).entity_types
-        return Labelling(sources, digest, name_labels(types))
+        return Labelling(sources, digest, _label_names(request, types))
     golds = [text.gold for text in request.corpus.splits.values() if text.gold]
     if not any(gold.source_tags for gold in golds):
         return None
@@ -214,7 +223,18 @@ def _labelling(request: Request) -> Labelling | None:
         for number, entity in number_entities(line.split())
         if number
     }
-    return Labelling((), "", name_labels(gold_types))
+    return Labelling((), "", _label_names(request, gold_types))
+
+
+def _label_names(request: Request, types: Iterable[str]) -> dict[str, list[str]]:
+    """Return the names of labels, to score a run on a test set alone those that the run learned."""
+    names = name_labels(types)
+    if "train" in request.corpus.splits:
+        return names
+    return {
+        kind: known if set(own) <= set(known := request.known_labels.get(kind, [])) else own
+        for kind, own in names.items()
+    }
 
 
 def _say_statistics(

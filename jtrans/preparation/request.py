@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,12 @@ from jtrans import __version__
 from jtrans.corpora.parallel import Corpus, Gold, ParallelText
 from jtrans.data.prepared import FORMAT, text_files
 from jtrans.errors import ConfigError, CorpusError, how_many, usage_error
-from jtrans.files import disk_errors, lines_digest, text_digest
+from jtrans.files import disk_errors, lines_digest, read_json, text_digest
 from jtrans.preparation.labels.sources import check_labels, labels_digest
 from jtrans.preparation.languages import check_languages, is_narrow_by_default
 from jtrans.preparation.options import PIPELINE_OPTIONS, PrepareOptions
 from jtrans.progress import Progress
-from jtrans.text.bpe import read_codes
+from jtrans.text.bpe import check_version, read_codes
 from jtrans.text.pipeline import TextPipeline, TextSide
 from jtrans.text.segment import useless_entries
 
@@ -41,6 +41,8 @@ class Request:
     pipeline: TextPipeline | None = None  # the pipeline to reuse; None: one is learned
     unchosen: frozenset[str] = frozenset()  # options whose value follows from the text alone
     codes: str | None = None  # BPE codes to use for both sides; None: they are learned
+    # the names of labels by kind in the run or corpus whose pipeline is reused
+    known_labels: Mapping[str, list[str]] = field(default_factory=dict)
 
     @property
     def valid_every(self) -> int:
@@ -97,7 +99,7 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
         options = options.model_copy(update={"narrow": is_narrow_by_default(corpus)})
     pipeline = _load_pipeline(options.pipeline, corpus.languages)
     dictionary = None if pipeline else _read_dictionary(options.jieba_dictionary)
-    codes = read_codes(Path(options.bpe_codes)) if options.bpe_codes else None
+    codes = _read_codes(options.bpe_codes)
     sides = (
         (pipeline.source.bare(), pipeline.target.bare())
         if pipeline
@@ -115,11 +117,12 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
     if dictionary is not None:
         record["dictionary_digest"] = text_digest(dictionary)
     if codes is not None:
-        record["codes_digest"] = text_digest(codes)
+        record["codes_from"], record["codes_digest"] = options.bpe_codes, text_digest(codes)
     check_languages(corpus, progress)
     counts = (f"{name} {len(text):,}" for name, text in corpus.splits.items())
     progress.say("Reading", " · ".join(counts))
-    return Request(corpus, options, sides, record, pipeline, unchosen, codes)
+    known = _known_labels(Path(options.pipeline)) if pipeline else {}
+    return Request(corpus, options, sides, record, pipeline, unchosen, codes, known)
 
 
 def _splits_record(
@@ -127,6 +130,8 @@ def _splits_record(
 ) -> dict[str, Any]:
     """Return the record of the text and the options, without those that a pipeline decides."""
     decided = {"pipeline", *(PIPELINE_OPTIONS if pipeline else ())}
+    if options.bpe_codes:  # nothing is learned, and a digest tells what the file holds
+        decided |= {"bpe_codes", "bpe_merges", "bpe_min_frequency"}
     return {
         "languages": list(corpus.languages),
         "options": options.model_dump(mode="json", exclude=decided),
@@ -211,6 +216,22 @@ def _load_pipeline(folder: str, languages: tuple[str, str]) -> TextPipeline | No
             kind="corpus.other-pipeline",
         )
     return pipeline
+
+
+def _read_codes(path: str) -> str | None:
+    if not path:
+        return None
+    codes = read_codes(Path(path))
+    check_version(codes, path)
+    return codes
+
+
+def _known_labels(folder: Path) -> dict[str, list[str]]:
+    """Return the names of labels in a run or a prepared corpus."""
+    for path in (folder / "run.json", folder / "corpus.json"):
+        if path.is_file():
+            return dict(read_json(path).get("labels") or {})
+    return {}
 
 
 def _settle(

@@ -14,16 +14,19 @@ SAMPLE = 300
 MANY = 0.25
 
 
-def leftover_warning(lines: Iterable[str], side: TextSide, *, is_target: bool) -> str | None:
-    """Return a warning about training text with subword pieces or escapes, None for raw text.
+def leftover_warning(
+    lines: Iterable[str], side: TextSide, *, is_target: bool, split: str = "train"
+) -> str | None:
+    """Return a warning about text with subword pieces or escapes, None for raw text.
 
     Text that is taken as it is, split at white space, may have escaped characters: published
     corpora have them.
 
     Args:
-        lines: of the training text, of which the first are examined.
+        lines: of the text, of which the first are examined.
         side: of the pipeline.
         is_target: whether it is the target side.
+        split: the name of the text.
     """
     lines = list(islice(lines, SAMPLE))
     leftover = find_leftover(lines)
@@ -32,9 +35,10 @@ def leftover_warning(lines: Iterable[str], side: TextSide, *, is_target: bool) -
     if side.segmenter == "whitespace" and "pieces" not in leftover.kind:
         return None
     whose = "translations and scores" if is_target else "all text to translate"
+    effect = f", as {whose} would then have" if split == "train" else ", and scores suffer"
     return (
-        f"train.{side.language} has {leftover.kind} in {leftover.lines:,} of its first "
-        f"{len(lines):,} lines, such as {leftover.example}, as {whose} would then have: undo them "
+        f"{split}.{side.language} has {leftover.kind} in {leftover.lines:,} of its first "
+        f"{len(lines):,} lines, such as {leftover.example}{effect}: undo them "
         "first; prepare segments text and learns BPE itself"
     )
 

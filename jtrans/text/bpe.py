@@ -6,6 +6,7 @@ Every piece of a word but the last ends in ``@@``.
 from __future__ import annotations
 
 import io
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -20,6 +21,8 @@ from jtrans.files.packed import NOT_READ
 from jtrans.text.bpe_learning import END, learn_merges, merge_pair
 
 MARK = "@@"
+_OF_FASTBPE = re.compile(r"has 3 units instead of 2: '\S+ \S+ \d+'$")  # the last one: how often
+_ADDING_VERSION = "(echo '#version: 0.2'"
 _CACHE_LIMIT = 500_000  # words, more than a corpus has: it bounds the memory of servers
 
 
@@ -73,12 +76,33 @@ def check_codes(codes: str, where: str | None = None) -> None:
     """
     fault = next(_faults(codes.rstrip("\n").split("\n")), None)
     if fault is not None:
-        raise CorpusError(
-            fault,
-            where=where,
-            hint="learn codes with: jtrans bpe learn --merges 10000 --input FILE --output CODES",
-            kind="corpus.codes",
-        )
+        hint = "learn codes with: jtrans bpe learn --merges 10000 --input FILE --output CODES"
+        if _OF_FASTBPE.search(fault):
+            hint = f"if fastBPE wrote it: {_ADDING_VERSION}; cut -d' ' -f1,2 FILE) > CODES"
+        raise CorpusError(fault, where=where, hint=hint, kind="corpus.codes")
+
+
+def check_version(codes: str, where: str) -> None:
+    """Refuse codes of version 0.2 without the line that says so: they would be read as 0.1.
+
+    In 0.1 the end of a word is a symbol of its own until a merge adds it to another.
+
+    Raises:
+        CorpusError: a merge that no version 0.1 would have.
+    """
+    if codes.startswith("#version:"):
+        return
+    known = {END}
+    for number, line in enumerate(codes.splitlines(), start=1):
+        units = line.split(" ")
+        if new := [unit for unit in units if unit.endswith(END) and unit not in known]:
+            raise CorpusError(
+                f"codes without a version, and not of 0.1: no line before {number} makes {new[0]}",
+                where=where,
+                hint=f"name the version: {_ADDING_VERSION}; cat FILE) > CODES",
+                kind="corpus.codes",
+            )
+        known.add("".join(units))
 
 
 def _faults(lines: Sequence[str]) -> Iterator[str]:

@@ -136,6 +136,11 @@ def check_language(language: str) -> None:
     )
 
 
+def join_languages(languages: tuple[str, str]) -> str:
+    """Return a pair as `--languages` takes it: ``de-en``, or ``en`` if both are the same text."""
+    return "-".join(dict.fromkeys(languages))
+
+
 def split_languages(pair: str) -> tuple[str, str]:
     """Split "de-en", "zh-Hans-en", "en-pt-BR" or "zh_TW-en" into source and target as written.
 

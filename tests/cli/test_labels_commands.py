@@ -18,7 +18,7 @@ from jtrans.preparation.prepare import prepare
 
 SENTENCES = ["hund sieht katze", "igel mag hund", "kuh ruft", "katze jagt maus"]
 TAGS = ["NOUN VERB NOUN", "PROPN VERB NOUN", "NOUN VERB", "NOUN VERB NOUN"]
-ENTITIES = ["O O O", "B-PER O O", "O O", "O O B-PER"]
+ENTITIES = ["O O O", "B-PER O O", "O O", "O O B-LOC"]
 
 
 def make_corpus(folder: Path, *, has_tags: bool = True) -> PreparedCorpus:
@@ -67,6 +67,22 @@ def test_score_leaves_out_tags_of_other_names_with_a_warning(
     assert "tags are not scored: other learned other labels of the kind ner" in result.err
     refused = jtrans("analyze", "labels", run)
     assert refused.code == 2 and "learned other labels" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("entities", "is_scored"), [(["B-PER O O"] * 4, True), (["B-GPE O O"] * 4, False)]
+)
+def test_a_tagged_test_set_alone_has_the_labels_of_the_run(
+    jtrans: Jtrans, tagging_run: Path, tmp_path: Path, entities: list[str], is_scored: bool
+) -> None:
+    lines, tags = [SENTENCES[0]] * 4, [TAGS[0]] * 4
+    text = ParallelText(lines, lines, gold=Gold(lines, lines, (), tags, entities))
+    corpus = Corpus("tags", ("de", "en"), {"test": text})
+    prepare(corpus, tmp_path / "new", options=PrepareOptions(pipeline=tagging_run), workers=1)
+    result = jtrans("score", tagging_run, "--data", "new")
+    assert result.code == 0, result.err
+    assert ("tags are not scored" not in result.err) == is_scored
+    assert ("POS accuracy" in result.out) == is_scored
 
 
 def test_labels_are_analysed_and_written(jtrans: Jtrans, tagging_run: Path) -> None:

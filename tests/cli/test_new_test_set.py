@@ -124,6 +124,7 @@ def test_an_interrupted_preparation_goes_on(
     [
         (["--valid", "valid"], ["valid"], "score run --data data/x --split valid"),
         (["--test", "new", "--test", "valid"], ["test", "test2"], "score run --data data/x"),
+        (["--valid", "valid", "--test", "new"], ["valid", "test"], "score run --data data/x"),
         (["--test", "new", "--test", "train"], ["test", "test2"], "score run --data data/x"),
         (["--train", "train", "--test", "new"], ["train", "test"], "score run --data data/x"),
         (["--train", "train"], ["train"], None),
@@ -147,7 +148,18 @@ def test_leaks_are_found_and_dropped_without_valid(jtrans: Jtrans, run: Path) ->
     assert prepared("x").info["overlap"]["test"]["pair"] == 5
 
 
+@pytest.mark.parametrize("language", ["de", "en"])
+def test_pieces_and_escapes_of_a_test_set_alone_are_warned_of(
+    jtrans: Jtrans, run: Path, language: str
+) -> None:
+    path = Path(f"new.{language}")
+    path.write_text(path.read_text(encoding="utf-8").replace(" ", " &apos; "), encoding="utf-8")
+    expected = f"warning: test.{language} has escaped characters in 10 of its first 10 lines"
+    assert expected in jtrans(*NEW).err
+
+
 def test_a_run_is_found_by_its_name(jtrans: Jtrans, run: Path) -> None:
+    Path("named").mkdir()  # a folder without a pipeline
     for name in ("named", "@last"):
         options = ["--pipeline", name, "--out", "data/new"]
         result = jtrans("prepare", "--test", "new", *TEXT, *options)
@@ -174,7 +186,9 @@ def test_python_prepares_a_test_set_alone(run: Path) -> None:
             "--keep-leaked has no effect without --train",
         ),
         (["--test", "new", *REUSED, "--valid-size", 2], "--valid-size has no effect without --tr"),
+        (["--test", "new", *REUSED, "--no-deduplicate"], "--no-deduplicate has no effect without"),
         (["--test", "new", *TEXT, "--pipeline", "nowhere"], "no text pipeline in nowhere"),
+        (["--test", "new", *TEXT, "--pipeline", "name"], "did you mean named?"),
         (["--test", "bad", *REUSED], "or leave such lines out: --skip-bad-lines"),
         (["--test", "blank", *REUSED], "test has only empty lines"),
     ],

@@ -189,7 +189,9 @@ def test_what_cannot_be_put_together_is_refused(
 def test_a_pipeline_decides_about_words_and_pieces(
     jtrans: Jtrans, files: Path, tmp_path: Path
 ) -> None:
-    result = jtrans(*OWN, *OUT, "--pipeline", "nowhere")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/pipeline.json").write_text("{}", encoding="utf-8")
+    result = jtrans(*OWN, *OUT, "--pipeline", "other")
     assert result.code == 2 and "--pipeline has already decided bpe merges" in result.err
     options = OWN[: OWN.index("--bpe-merges")]
     result = jtrans(*options, *OUT, "--pipeline", "nowhere")

@@ -93,6 +93,26 @@ def test_codes_that_were_learned_elsewhere_are_used(jtrans: Jtrans) -> None:
     Path("codes").write_text("ein mann liest\n", encoding="utf-8")
     spoilt = jtrans(*without_merges[:-1], "spoilt", *given)
     assert spoilt.code == 2 and "not a BPE codes file: line 1" in spoilt.err
+    for text, hint in (
+        ("".join(lines[1:]), "cat FILE) > CODES"),
+        ("".join(f"{line.strip()} 7\n" for line in lines[1:]), "cut -d' ' -f1,2 FILE) > CODES"),
+    ):
+        Path("codes").write_text(text, encoding="utf-8", newline="\n")
+        refused = jtrans(*without_merges[:-1], "spoilt", *given)
+        assert refused.code == 2 and f"(echo '#version: 0.2'; {hint}" in refused.err
+
+
+def test_the_same_codes_in_another_file_change_nothing(jtrans: Jtrans) -> None:
+    assert jtrans(*OWN).code == 0
+    codes = prepared().pipeline.source.codes
+    command = [word for word in OWN if word not in ("--bpe-merges", "20")]
+    for name in ("codes", "others"):
+        Path(name).write_text(str(codes), encoding="utf-8", newline="\n")
+        result = jtrans(*command[:-1], "again", "--bpe-codes", name)
+        assert result.code == 0, result.err
+    assert "Unchanged" in result.err
+    info = PreparedCorpus.open(Path("again")).info
+    assert info["codes_from"] == "codes" and "bpe_merges" not in info["options"]
 
 
 def test_several_validation_files_are_joined_in_their_order(jtrans: Jtrans) -> None:
