@@ -81,11 +81,21 @@ def test_a_resumed_run_logs_the_same_noise_scale(
     assert any(value is not None for value in logged(tmp_path / "whole"))
 
 
-def test_updates_of_one_micro_batch_have_no_noise_scale(
-    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "settings",
+    [{"batch_tokens": 1, "micro_batch_tokens": 100}, {"micro_batch_tokens": 20, "l2": 1e-3}],
+    ids=["one micro-batch", "l2"],
+)
+def test_these_updates_have_no_noise_scale(
+    settings: dict[str, Any],
+    corpus: PreparedCorpus,
+    make_config: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The penalty of l2 would be part of one of the two gradients that are compared."""
     monkeypatch.setattr(trainer_module, "LOG_EVERY", 5)
     monkeypatch.setattr(noise_scale, "EVERY", 1)
-    config = make_config(batch_tokens=1, micro_batch_tokens=100)
+    config = make_config(**settings)
     train(config, data=corpus.folder, run=tmp_path / "run")
     assert set(logged(tmp_path / "run")) == {None}

@@ -315,6 +315,14 @@ def test_after_a_return_the_next_validation_in_minutes_is_as_far_off_as_before(
     assert kept.validation_seconds == 60.0
 
 
+def test_after_a_return_the_splits_and_the_time_of_what_is_lost_count() -> None:
+    kept, lost = TrainingState(update=10, seconds=2.0), TrainingState(update=30, seconds=3.0)
+    lost.splits, lost.processor_seconds = 4, 6.0
+    event = kept.go_back(lost, 1e-3, "a loss that is not finite")
+    assert (kept.splits, kept.seconds, kept.processor_seconds) == (4, 3.0, 6.0)
+    assert (event.update, event.lost) == (10, 20)
+
+
 def test_what_is_left_of_training_does_not_count_what_is_done(make_config: Any) -> None:
     training = make_config(max_epochs=3, max_updates=None, max_minutes=2).training
     stopping = Stopping(training, Schedule.from_config(training, 16))
@@ -322,6 +330,14 @@ def test_what_is_left_of_training_does_not_count_what_is_done(make_config: Any) 
     assert stopping.total_updates(state, updates_per_epoch=10) == 30
     assert stopping.seconds_left(state, 30, 4.0) == 20.0
     assert stopping.seconds_left(state, None, 4.0) == 30.0
+
+
+def test_the_last_update_is_the_last_with_a_rate_above_0(make_config: Any) -> None:
+    schedule = {"name": "cosine", "warmup": 2, "updates": 10}
+    training = make_config(schedule=schedule, max_updates=99).training
+    stopping = Stopping(training, Schedule.from_config(training, 16))
+    reached = [stopping.reached(TrainingState(update=update)) for update in (9, 10)]
+    assert reached == [None, "floor"]
 
 
 def test_a_count_of_an_earlier_version_goes_on(make_config: Any) -> None:

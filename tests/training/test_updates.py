@@ -1,6 +1,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +32,14 @@ def test_full_micro_batches_are_updates_of_their_own() -> None:
     micro_batches = [np.array([index]) for index in range(5)]
     updates = group_micro_batches(micro_batches, [97] * 5, BUDGET)
     assert [len(update) for update in updates] == [1] * 5
+
+
+@pytest.mark.parametrize(("rest", "sizes"), [(49, [2]), (50, [1, 1])])
+def test_a_remainder_of_half_the_budget_is_an_update_of_its_own(
+    rest: int, sizes: list[int]
+) -> None:
+    updates = group_micro_batches([np.array([0]), np.array([1])], [97, rest], BUDGET)
+    assert [len(update) for update in updates] == sizes
 
 
 def test_an_epoch_holds_every_pair_once_and_repeats(
