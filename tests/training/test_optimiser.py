@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -71,6 +72,25 @@ def test_the_floor_ends_training_only_after_the_warm_up() -> None:
     assert schedule.rate(1) < 5e-4 and not schedule.is_exhausted(1)
     assert not schedule.is_exhausted(39)
     assert schedule.is_exhausted(41)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "expected"),
+    [
+        ("adam", {"betas": (0.8, 0.95), "eps": 1e-5}, {"betas": (0.8, 0.95), "eps": 1e-5}),
+        ("adafactor", {"decay_power": 0.6, "clip_step": 2.0}, {"beta2_decay": -0.6, "d": 2.0}),
+        ("nesterov", {"momentum": 0.9}, {"momentum": 0.9, "nesterov": True}),
+    ],
+)
+def test_an_optimiser_has_the_settings_that_are_chosen(
+    name: str, settings: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    decay = 0.0 if name == "nesterov" else 0.1
+    values = {"optimiser": {"name": name, **settings}, "weight_decay": decay}
+    optimiser = make_optimiser(nn.Linear(2, 2), TrainingConfig.model_validate(values))
+    (group,) = optimiser.param_groups
+    assert {key: group[key] for key in expected} == expected
+    assert group["weight_decay"] == decay
 
 
 def _adafactor_steps(scale: float) -> list[torch.Tensor]:
