@@ -96,7 +96,7 @@ def test_no_checkpoints_at_all_is_refused(run: Run, last: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["best", "last", "step-00000002", "../x", "a/b", "", "12", "pointers.json"]
+    "name", ["best", "last", "window", "step-00000002", "../x", "a/b", "", "12", "pointers.json"]
 )
 def test_names_that_mean_something_else_are_refused(run: Run, name: str) -> None:
     before = sorted(run.folder.rglob("*"))

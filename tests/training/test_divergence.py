@@ -24,6 +24,7 @@ from jtrans.preparation.prepare import prepare
 from jtrans.runs import Run
 from jtrans.training import trainer as trainer_module
 from jtrans.training.divergence.skips import DivergedError
+from jtrans.training.divergence.trouble import Trouble
 from jtrans.training.events import Advance, Result, Return, Skip, TrainingEvents
 from jtrans.training.micro_batches import GradientAccumulator
 from jtrans.training.session import train
@@ -203,6 +204,24 @@ def test_without_a_checkpoint_training_begins_again(
             spoil(patch, is_too_fast)
             train(config, data=corpus.folder, run=tmp_path / name / "run")
         assert last_files(tmp_path / name / "run") == last_files(tmp_path / name / "low")
+
+
+@pytest.mark.parametrize(("count", "is_left_out"), [(2, True), (3, False)])
+def test_more_than_a_hundredth_of_the_sentences_are_not_left_out(
+    count: int, is_left_out: bool
+) -> None:
+    trouble = Trouble(left_out=[5])
+    assert trouble.blame(7, [8, 9][: count - 1], pairs=299) == is_left_out
+    assert (len(trouble.left_out), trouble.unexplained) == ((2, []) if is_left_out else (1, [7]))
+
+
+@pytest.mark.parametrize(("apart", "is_repeated"), [(1, True), (11, True), (12, False)])
+def test_ten_skipped_updates_among_a_hundred_are_too_many(apart: int, is_repeated: bool) -> None:
+    trouble = Trouble()
+    for update in range(apart, 11 * apart, apart):
+        assert not trouble.is_repeated or apart == 1
+        trouble.blame(update, [], pairs=1000)
+    assert trouble.is_repeated == is_repeated
 
 
 class Crash(TrainingEvents):
