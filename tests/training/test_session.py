@@ -416,6 +416,18 @@ def test_a_damaged_checkpoint_does_not_take_the_place_of_the_best(
         assert [each.update for each in run.checkpoints()] == kept
 
 
+def test_a_damaged_checkpoint_that_is_written_anew_is_like_any_other(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script_losses(monkeypatch, [2.0, *[3.0] * 6])
+    values = {"validate_every": 2, "keep": {"last": 1, "best": 1}}
+    run = Run(tmp_path / "run")
+    train(make_config(max_updates=6, **values), data=corpus.folder, run=run.folder)
+    (run.checkpoint("last").folder / "state.safetensors").write_bytes(b"cut off")
+    train(make_config(max_updates=8, **values), data=corpus.folder, run=run.folder)
+    assert [each.update for each in run.checkpoints()] == [2, 8]
+
+
 @pytest.mark.parametrize("name", FILES[:3])
 @pytest.mark.parametrize("damage", ["cut", "missing", "swapped"])
 def test_a_run_whose_only_checkpoint_is_damaged_is_refused(

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.errors import CheckpointError
+from jtrans.errors import CheckpointError, WorkError
 from jtrans.runs import Run
 from jtrans.training.events import TrainingEvents, Validation
 from jtrans.training.optimisation.schedule import Schedule
+from jtrans.training.saving.snapshot import Snapshot
 from jtrans.training.session import train
 from jtrans.training.state import TrainingState
 from jtrans.training.stopping import Stopping
@@ -125,6 +126,27 @@ def test_a_window_has_no_checkpoint_that_was_deleted_between_two_commands(
         run = Run(tmp_path / "run")
         assert [each.update for each in run.window()] == [most - 2, most - 1, most]
         shutil.rmtree(run.checkpoint(str(most - 1)).folder)
+
+
+def test_a_window_has_no_checkpoint_that_could_not_be_written(
+    corpus: PreparedCorpus,
+    make_config: Any,
+    tmp_path: Path,
+    bleu: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write = Snapshot.write
+
+    def lose_second(snapshot: Snapshot, run: Run) -> None:
+        if snapshot.state.update == 2:
+            raise WorkError("no room", kind="disk.full")
+        write(snapshot, run)
+
+    monkeypatch.setattr(Snapshot, "write", lose_second)
+    bleu += [9.0, 9.0, 9.0, 4.0]
+    config = make_config(validate_every=1, max_updates=4, keep={"window": 2, "last": 1})
+    train(config, data=corpus.folder, run=tmp_path / "run")
+    assert [each.update for each in Run(tmp_path / "run").window()] == [3, 4]
 
 
 def test_validations_with_others_between_them_that_were_not_counted_are_no_window(
