@@ -23,12 +23,15 @@ from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.runs import Run
 from jtrans.training import trainer as trainer_module
+from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.divergence.skips import DivergedError
 from jtrans.training.divergence.trouble import Trouble
 from jtrans.training.events import Advance, Result, Return, Skip, TrainingEvents
+from jtrans.training.metrics import Metrics
 from jtrans.training.micro_batches import GradientAccumulator
 from jtrans.training.session import train
 from jtrans.training.setup.build import make_trainer
+from jtrans.training.state import TrainingState
 from jtrans.training.trainer import Trainer
 
 POISONED = 31  # the training pair with the word that no other has
@@ -222,6 +225,19 @@ def test_ten_skipped_updates_among_a_hundred_are_too_many(apart: int, is_repeate
         assert not trouble.is_repeated or apart == 1
         trouble.blame(update, [], pairs=1000)
     assert trouble.is_repeated == is_repeated
+
+
+def test_a_loss_is_the_mean_over_the_tokens_that_were_not_skipped(tmp_path: Path) -> None:
+    metrics = Metrics(Run(tmp_path), TrainingState(), is_joint=False, ranks=Ranks())
+    for loss in (6.0, math.nan):
+        metrics.state.update += 1
+        measured = torch.tensor([loss, loss, 1.0, 0.0])
+        metrics.count(measured, tokens=2, positions=2, labelled={})
+    assert metrics.read() == [(2, "the loss is nan")]
+    metrics.log_updates(0.1, None)
+    row = metrics.validation({"loss": 1.0, "perplexity": 2.0}, is_best=True)
+    (event,) = events_of(tmp_path, "train")
+    assert (event["loss"], event["nll"], row.train_loss) == (3.0, 3.0, 3.0)
 
 
 class Crash(TrainingEvents):
