@@ -194,6 +194,22 @@ def test_a_part_of_a_long_line_may_have_no_words(make_run: MakeRun, unseen: str)
     assert best.words and best.parts and best.parts > 2
 
 
+@pytest.mark.parametrize(
+    "prefix", [Constraints("dog dog"), Constraints(prefix_tokens=["dog", "dog"])]
+)
+def test_a_prefix_begins_only_the_first_part_of_a_long_line(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, prefix: Constraints
+) -> None:
+    choices = replace(ON_CPU, search={"beam": 1, "max_length": "6"})
+    translator = Translator.load([Run.open(make_run())], choices)
+    monkeypatch.setattr(type(translator.models[0]), "longest", 6)
+    lines = ["ein hund . ein mann liest .", "ein mann liest ."]
+    [[whole], [second]] = translator.translate_nbest(lines, 1, constraints=[prefix, Constraints()])
+    assert whole.parts == 2 and second.tokens[:2] != ["dog", "dog"]
+    assert whole.tokens[:2] == ["dog", "dog"]
+    assert whole.tokens[-len(second.tokens) :] == second.tokens
+
+
 def test_phrases_need_room_below_the_limit(encoder: ConstraintEncoder) -> None:
     constraints = encoder.encode(Constraints(prefix="a", required=["the house", "dog"]), 1)
     check_room(constraints, 5, 1)

@@ -63,6 +63,21 @@ def test_the_same_text_is_identical_however_each_side_is_segmented(
     assert shape_reason(source, target, Rules(max_ratio=9)) is None
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "reason"),
+    [
+        ("дом у моря", "a house by the sea", None),
+        ("дом у моря", "дом у моря", "wrong script"),
+        ("a house by the sea", "a house by the sea", "wrong script"),
+    ],
+)
+def test_each_side_has_letters_of_its_own_script(
+    source: str, target: str, reason: str | None
+) -> None:
+    assert shape_reason(source, target, Rules(drop_wrong_script=True), ("ru", "en")) == reason
+    assert shape_reason(source, target, Rules(), ("ru", "en")) is None
+
+
 def test_the_longest_side_is_counted_in_words_where_characters_are_segmented() -> None:
     rules = Rules(max_length=10)
     assert shape_reason(words(30), words(10), rules, units_per_word=(3, 1)) is None
