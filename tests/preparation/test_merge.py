@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ def corpus_of(
             "test": PAIRS[110:],
         }.items()
     }
+    splits["train"] = replace(splits["train"], skipped={"not UTF-8": len(parts)})
     return Corpus("mine", ("de", "en"), splits)
 
 
@@ -253,9 +255,13 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
 
 def test_labels_and_gold_alignments_follow_their_pairs(tmp_path: Path) -> None:
     text = load_built_in("grammar-de-en").splits["train"]
+    assert text.gold is not None
+    tags = [*text.gold.source_tags]
+    tags[145] = " ".join("_" for _ in tags[145].split())  # of a pair in both parts
+    all_gold = replace(text.gold, source_tags=tags)
 
     def lines(start: int, stop: int) -> ParallelText:
-        gold = {name: values[start:stop] for name, values in vars(text.gold).items()}
+        gold = {name: values[start:stop] for name, values in vars(all_gold).items()}
         sides = text.source[start:stop], text.target[start:stop]
         return ParallelText(*sides, gold=Gold(**gold))
 
@@ -274,3 +280,4 @@ def test_labels_and_gold_alignments_follow_their_pairs(tmp_path: Path) -> None:
     assert joined == once and "train.source.pos.npy" in once
     assert "text/train.alignments.txt" in once
     assert infos[0]["unlabelled"] == infos[1]["unlabelled"]
+    assert infos[0]["unlabelled"]["train"] == 1
