@@ -62,6 +62,13 @@ def test_an_update_that_is_not_finite_is_left_out() -> None:
     assert noise.estimate() is None and noise.averages == [0.0, 0.0]
 
 
+def test_what_was_measured_before_a_return_is_forgotten() -> None:
+    noise = NoiseScale()
+    measure(noise, torch.ones(6, 4), [2, 4])
+    noise.restore([3.0, 2.0])
+    assert noise.estimate() == 1.5
+
+
 def logged(run: Path) -> list[float | None]:
     return [each.get("noise_scale") for each in Run(run).events() if each["event"] == "train"]
 

@@ -55,6 +55,17 @@ def test_a_copy_is_written_as_the_model_itself_and_does_not_change_with_it(
     assert contents(folders[0]) == contents(folders[1])
 
 
+def test_the_same_weights_are_the_same_bytes(make_config: Any, tmp_path: Path) -> None:
+    """The library writes the names of tied weights in any order."""
+    config = make_config(model={"tie": "all"})
+    model = build_model(config.model, 11, 11)
+    snapshot = Snapshot.of(model, make_optimiser(model, config.training), TrainingState(update=3))
+    runs = [Run(tmp_path / str(number)) for number in range(8)]
+    for run in runs:
+        snapshot.write(run)
+    assert len({run.checkpoint("3").weights.read_bytes() for run in runs}) == 1
+
+
 @pytest.mark.parametrize("fits", [True, False])
 def test_a_run_has_the_same_bytes_whether_memory_has_room_for_copies_or_not(
     fits: bool,
