@@ -57,7 +57,7 @@ def test_the_score_is_the_mean_and_so_on_every_drawn_test_set() -> None:
     assert score.signature == "COMET|mean of given sentence scores"
 
 
-@pytest.mark.parametrize(("largest", "decimals"), [("-1.99", 4), ("2", 2), ("87.5", 2)])
+@pytest.mark.parametrize(("largest", "decimals"), [("-1.99", 4), ("2", 2), ("-87.5", 2)])
 def test_small_scores_have_more_decimals(largest: str, decimals: int) -> None:
     given = SentenceScores.parse("X", [("f", ["0", "0", largest])])
     assert [score.decimals for score in given.score({"a": A}, Bootstrap(3))] == [decimals]

@@ -17,6 +17,7 @@ from plugins.rank_processes import run_ranks
 from plugins.small_corpus import ENGLISH, NOUNS, VERBS, WHITESPACE, tiny_config
 from plugins.training_runs import CrashError, last_files
 
+from jtrans.config import TrainingConfig
 from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.preparation.options import PrepareOptions
@@ -29,6 +30,8 @@ from jtrans.training.divergence.trouble import Trouble
 from jtrans.training.events import Advance, Result, Return, Skip, TrainingEvents
 from jtrans.training.metrics import Metrics
 from jtrans.training.micro_batches import GradientAccumulator
+from jtrans.training.optimisation.optimiser import make_optimiser
+from jtrans.training.optimisation.step import Step
 from jtrans.training.session import train
 from jtrans.training.setup.build import make_trainer
 from jtrans.training.state import TrainingState
@@ -146,6 +149,16 @@ def test_the_rank_with_the_sentence_names_it_and_all_leave_it_out(
         check(result, heard, run, result.update)
     assert ranks[0][1] == ranks[1][1]
     assert len(ranks[0][1][0].ranks) == 1
+
+
+def test_a_loss_that_is_not_finite_skips_its_update_though_the_gradient_is() -> None:
+    model, training = torch.nn.Linear(2, 2), TrainingConfig()
+    step = Step(list(model.parameters()), make_optimiser(model, training), training, None)
+    before = model.weight.detach().clone()
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    norm, dropped = step(0.1, torch.tensor([1.0, math.nan]))
+    assert norm.isfinite() and dropped and torch.equal(model.weight, before)
 
 
 def spoil(monkeypatch: pytest.MonkeyPatch, is_spoilt: Callable[[int, Trainer], bool]) -> None:
