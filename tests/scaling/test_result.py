@@ -65,6 +65,8 @@ def test_a_gradient_whose_sign_may_be_chance_is_a_warning(make_config: MakeConfi
     assert "not certain" in " ".join(result_of(make_config, LOSSES).warnings)
     steady = {name: {1: losses[1], 2: losses[1] + 0.25} for name, losses in LOSSES.items()}
     assert "not certain" not in " ".join(result_of(make_config, steady).warnings)
+    worse = {**steady, "wider": {seed: loss + 0.01 for seed, loss in steady["base"].items()}}
+    assert "not certain" not in " ".join(result_of(make_config, worse).warnings)
     single = {name: {1: losses[1]} for name, losses in LOSSES.items()}
     assert "one seed" in " ".join(result_of(make_config, single).warnings)
 

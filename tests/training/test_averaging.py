@@ -11,6 +11,7 @@ from plugins.small_corpus import tiny_config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CheckpointError, ConfigError
 from jtrans.models.zoo import build_model, load_weights
+from jtrans.progress import Silent
 from jtrans.runs import Checkpoint, Run
 from jtrans.training.session import train
 from jtrans.training.weights.averaging import (
@@ -20,6 +21,7 @@ from jtrans.training.weights.averaging import (
     choose_checkpoints,
     replaced_average,
 )
+from jtrans.training.weights.best_average import validate_averages
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +88,16 @@ def test_a_run_that_has_saved_nothing_is_refused_with_the_command_that_trains_it
     with pytest.raises(CheckpointError, match="no checkpoint yet") as caught:
         choose_checkpoints(Run(tmp_path / "new"), last=5)
     assert str(caught.value.hint).startswith("train it: jtrans train ")
+
+
+def test_averages_are_chosen_by_bleu_also_where_training_measured_none(
+    run: Run, corpus: PreparedCorpus
+) -> None:
+    candidates = validate_averages(
+        run, run.checkpoints(), corpus, "valid-bleu", device="cpu", progress=Silent()
+    )
+    values = [each.value for each in candidates]
+    assert len(values) == 3 and values == sorted(values, reverse=True)
 
 
 @pytest.mark.parametrize("last", [0, -1])
