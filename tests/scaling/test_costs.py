@@ -22,6 +22,7 @@ def test_an_estimate_whose_process_was_killed_says_so(
     with pytest.raises(WorkError, match=r"deeper model cannot be .* memory runs out") as error:
         predict({"deeper": make_config()}, Path("data"), None)
     assert "--step" in str(error.value.hint)
+    assert error.value.kind == "scaling.estimate"
 
 
 def test_an_estimate_that_refuses_its_input_ends_as_bad_input(
