@@ -217,6 +217,8 @@ def test_phrases_need_room_below_the_limit(encoder: ConstraintEncoder) -> None:
         check_room(constraints, 4, 1)
     with pytest.raises(DecodingError, match="leaves no room"):
         check_room(constraints, 1, 1)
+    inside = encoder.encode(Constraints(required=["the house", "house"]), 1)
+    check_room(inside, 3, 1)  # the first contains the second
 
 
 @pytest.mark.parametrize("more", [{}, {"config": {"model": JOINT}}])

@@ -62,8 +62,9 @@ def test_attempts_together_write_what_one_would(
 
 def test_an_attempt_goes_on_where_the_last_one_stopped(tmp_path: Path) -> None:
     paths, texts = [tmp_path / "out.en", tmp_path / "links"], ["a\n", "b\n", "c\n"]
-    with pytest.raises(_Killed):
-        attempt(paths, texts, 2)
+    for until in (1, 2):  # the second one goes on, too, and is interrupted
+        with pytest.raises(_Killed):
+            attempt(paths, texts, until)
     assert (tmp_path / "out.en.part").read_text() == "a\nb\n"
     assert attempt(paths, texts, -1) == 2
 

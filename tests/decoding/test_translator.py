@@ -217,6 +217,7 @@ def test_progress_counts_sentences(translator: Translator) -> None:
     ("lines", "is_told"),
     [
         (["ein mann liest", "▁Ein ▁Mann ▁li est ▁.", "▁Hund"], True),
+        (["vier neue worte xyz xyz", "ein mann liest", *["ein hund rennt ."] * 3], True),
         (["ein mann liest xyz", "ein hund"], False),
         (["ein mann liest .", "vier neue worte xyz"] + ["ein hund rennt ."] * 5, False),
         (["", "xyz"], False),
