@@ -268,8 +268,13 @@ def test_what_is_written_is_on_disk_before_it_has_its_name(
         return rename(self, target)
 
     monkeypatch.setattr(os, "fsync", noted_sync)
-    monkeypatch.setattr(Path, "rename", noted_rename)
+    for name in ("rename", "replace"):
+        monkeypatch.setattr(Path, name, noted_rename)
     with whole_folder(tmp_path / "new") as folder:
         (folder / "weights").write_bytes(b"x")
         temporary = folder.name
     assert events == ["weights", temporary, "rename new", tmp_path.name]
+    events.clear()
+    with whole_file(tmp_path / "one") as file:
+        file.write_bytes(b"x")
+    assert events == [file.name, "rename one", tmp_path.name]

@@ -92,6 +92,9 @@ def test_settings_of_the_last_training_do_not_follow_an_edited_file(
     del values["settings"]
     info.write_text(json.dumps(values), encoding="utf-8")
     assert Run.open(run.folder).trained_config(system_configs()).training.seed == 2
+    run.update_config(config.with_training(seed=3))
+    path.write_text(config.to_toml(), encoding="utf-8")
+    assert Run.open(run.folder).trained_config(system_configs()).training.seed == 3
 
 
 def test_a_run_that_fails_while_being_made_leaves_nothing(
@@ -447,6 +450,7 @@ def test_a_checkpoint_that_was_being_replaced_is_put_back(make_run: Any) -> None
     beside.mkdir()
     folder.rename(beside / "old")  # and a crash
     (run.checkpoints_folder / ".step-00000010.99.tmp").mkdir()
+    (run.checkpoints_folder / ".pointers.json.99.tmp").write_text("{", encoding="utf-8")
     run.remove_leftovers()
     assert [path.name for path in run.checkpoints_folder.iterdir()] == ["step-00000010"]
     run.checkpoint("10").verify("model.safetensors")
