@@ -702,7 +702,7 @@ def test_a_sweep_scores_every_run_with_every_search(
         (["--sweep", "bema=1,2"], "did you mean beam"),
         (["--sweep", "beam"], "beam cannot be ''"),
         (["--sweep", "beam=1"], "needs two or more different values"),
-        (["--sweep", "beam=1,1"], "needs two or more different values"),
+        (["--sweep", "beam=1,2,2"], "needs two or more different values"),
         (["--sweep", "beam=1,many"], "beam cannot be 'many'"),
         (["--sweep", "beam=0,1"], "beam"),
         (["--sweep", "length-penalty=1,nan"], "between -10 and 10"),

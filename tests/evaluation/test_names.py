@@ -21,6 +21,7 @@ PATHS = st.lists(st.lists(PART, min_size=1, max_size=3).map("/".join), unique=Tr
         (["x/out.en", "y/out.en"], ["x/out.en", "y/out.en"]),
         (["x/a.en", "y/b.en"], ["a.en", "b.en"]),
         (["k/x/o", "l/x/o", "l/y/o"], ["k/x/o", "l/x/o", "y/o"]),
+        (["/o", "/x/o"], ["/o", "x/o"]),
     ],
 )
 def test_equal_names_get_the_shortest_ending_that_differs(

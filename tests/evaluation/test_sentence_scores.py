@@ -11,6 +11,7 @@ import pytest
 from jtrans.errors import CorpusError
 from jtrans.evaluation.bootstrap import Bootstrap, half_width
 from jtrans.evaluation.sentence_scores import SentenceScores
+from jtrans.evaluation.sentences import ScoredText
 
 A, B = ["ein Hund", "zwei Hunde", "drei"], ["ein Hund", "zwei Katzen", "vier"]
 SYSTEMS = {"a": A, "b": B}
@@ -103,3 +104,17 @@ def test_scores_of_other_translations_are_refused(
 ) -> None:
     with pytest.raises(CorpusError, match=message):
         _values(files)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "lowercase", "equal"),
+    [("none", False, [1]), ("none", True, [1, 2]), ("13a", True, [0, 1, 2])],
+)
+def test_sentences_are_scored_with_the_tokenizer_and_the_case_that_are_chosen(
+    tokenizer: str, lowercase: bool, equal: list[int]
+) -> None:
+    lines = ["ein Hund, der bellt", "ein Hund , der bellt", "Ein Hund , der bellt"]
+    references = [["ein Hund , der bellt"] * 3]
+    text = ScoredText({"a": lines}, references, "de", lowercase, tokenizer, [])
+    scores = [row["bleu"] for row in text.sentences(["bleu"])]
+    assert [place for place, score in enumerate(scores) if score > 99.9] == equal

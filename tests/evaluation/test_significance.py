@@ -139,7 +139,8 @@ def test_results_survive_json() -> None:
     ("metric", "is_better"),
     [
         *((name, True) for name in ("BLEU", "COMET", "TermAccuracy", "certainty", "xCOMET-XL")),
-        *((name, False) for name in ("TER", "HTER", "CharacTER", "WER", "MetricX-24", "MetricX")),
+        *((name, False) for name in ("TER", "HTER", "CharacTER", "WER", "CER")),
+        *((name, False) for name in ("MetricX-24", "MetricX")),
     ],
 )
 def test_higher_is_better_but_for_error_rates(metric: str, is_better: bool) -> None:

@@ -108,6 +108,13 @@ def test_a_pair_of_valid_or_test_is_dropped_but_not_its_source_with_another_targ
     assert kept == [0, 1]
 
 
+def test_a_pair_of_valid_or_test_with_another_fault_is_counted_once() -> None:
+    source, target = ["ja", "ja", ""], ["yes", "yes", "yes"]
+    cleaning = clean(source, target, rules=Rules(), held_out=[("ja", "yes"), ("", "yes")])
+    dropped = {reason: count for reason, count in cleaning.dropped.items() if count}
+    assert dropped == {"empty": 1, "duplicate": 1, "in valid/test": 1}
+
+
 def test_one_side_of_a_pair_may_be_enough_to_drop_it() -> None:
     source, target = ["Ja .", "nein", "nie"], ["yeah", "Yes!", "never"]
     for unit, kept in (("source", [1, 2]), ("target", [0, 2]), ("pair", [0, 1, 2])):
