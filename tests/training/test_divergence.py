@@ -20,11 +20,13 @@ from plugins.training_runs import CrashError, last_files
 from jtrans.config import TrainingConfig
 from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.models.zoo import build_model
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.runs import Run
 from jtrans.training import trainer as trainer_module
 from jtrans.training.distributed.ranks import Ranks
+from jtrans.training.divergence.good_state import remove_spoilt
 from jtrans.training.divergence.skips import DivergedError
 from jtrans.training.divergence.trouble import Trouble
 from jtrans.training.events import Advance, Result, Return, Skip, TrainingEvents
@@ -32,6 +34,7 @@ from jtrans.training.metrics import Metrics
 from jtrans.training.micro_batches import GradientAccumulator
 from jtrans.training.optimisation.optimiser import make_optimiser
 from jtrans.training.optimisation.step import Step
+from jtrans.training.saving.snapshot import Snapshot
 from jtrans.training.session import train
 from jtrans.training.setup.build import make_trainer
 from jtrans.training.state import TrainingState
@@ -251,6 +254,24 @@ def test_a_loss_is_the_mean_over_the_tokens_that_were_not_skipped(tmp_path: Path
     row = metrics.validation({"loss": 1.0, "perplexity": 2.0}, is_best=True)
     (event,) = events_of(tmp_path, "train")
     assert (event["loss"], event["nll"], row.train_loss) == (3.0, 3.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "keeps_one", "left"), [([2, 3], True, [2]), ([2, 3], False, []), ([3], False, [2])]
+)
+def test_checkpoints_just_after_skipped_updates_are_removed(
+    spoilt: list[int], keeps_one: bool, left: list[int], make_config: Any, tmp_path: Path
+) -> None:
+    """The oldest stays if the beginning is not in memory: there would be nothing to go back to."""
+    config, run = make_config(), Run(tmp_path)
+    model = build_model(config.model, 11, 11)
+    optimiser = make_optimiser(model, config.training)
+    for update in (2, 3):
+        trouble = Trouble(unexplained=[each for each in spoilt if each <= update])
+        state = TrainingState(update=update, trouble=trouble)
+        Snapshot.of(model, optimiser, state).write(run)
+    remove_spoilt(run, keeps_one=keeps_one)
+    assert [each.update for each in run.checkpoints()] == left
 
 
 class Crash(TrainingEvents):

@@ -16,9 +16,12 @@ from jtrans.data.ids import IdStore, ParallelIds
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import SYSTEMS, build_model, system_configs
 from jtrans.nn.layer import Layer, set_recompute
+from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.divergence.first_fault import FirstFault
 from jtrans.training.divergence.random_state import RandomState
+from jtrans.training.divergence.skips import Skips
 from jtrans.training.divergence.trace import Attempt, Cause, Tracer
+from jtrans.training.divergence.trouble import Trouble
 from jtrans.training.micro_batches import GradientAccumulator, UpdateLoss
 from jtrans.training.objective import Objective
 from jtrans.training.updates import MicroBatch
@@ -140,6 +143,18 @@ def test_recomputed_layers_are_named(recompute: str) -> None:
     set_recompute(model, recompute)  # type: ignore[arg-type]
     poison(model)
     assert trace(model, [0]).sentences == (0,)
+
+
+@pytest.mark.parametrize(("update", "is_left_out"), [([23, 24], True), ([23], False)])
+def test_a_sentence_is_left_out_only_if_as_many_others_are_finite(
+    update: list[int], is_left_out: bool
+) -> None:
+    model = make_model("transformer")
+    poison(model)
+    skips = Skips(accumulator(model), Ranks(), seed=1)
+    skips.remember(attempt_of(make_pairs([23]), np.array(update)))
+    skip = skips.explain(1, "the loss is nan", Trouble())
+    assert (skip.sentences, skip.left_out) == ((23,), is_left_out)
 
 
 def test_compiled_layers_run_as_they_are_written_and_are_compiled_again() -> None:
