@@ -76,6 +76,12 @@ def test_stored_ids_are_what_the_pipeline_makes_of_the_raw_lines(
             assert pairs.target.lengths[i] == len(pairs.target[i])
 
 
+def test_pairs_of_letters_that_are_rarer_than_asked_for_are_not_merged(tmp_path: Path) -> None:
+    options = PrepareOptions(bpe_merges=30, bpe_min_frequency=1000)
+    with pytest.raises(CorpusError, match=r"no pair of characters occurs 1,000 times"):
+        prepare(make_corpus(), tmp_path / "out", options=options, workers=1)
+
+
 def test_raw_and_segmented_lines_of_valid_and_test_are_kept(tmp_path: Path) -> None:
     valid = (["Ein\u2028Hund.", "", "Ja."], ["A dog.", "Nothing.", ""])
     prepared = prepare(make_corpus(valid=valid), tmp_path / "out", options=SMALL, workers=1)

@@ -30,3 +30,14 @@ def test_seeds_that_vary_much_do_not_widen_an_interval_beyond_the_values_there_c
     [high] = series.high
     assert high is not None
     assert high == highest if highest else high > 4
+
+
+@pytest.mark.parametrize(("sentences", "has_interval"), [(1, False), (2, True)])
+def test_a_single_sentence_has_no_interval(
+    study: Study, sentences: int, has_interval: bool
+) -> None:
+    sums = np.zeros((len(study), 1, 2))
+    sums[:sentences] = 1
+    series = pooled_series(study, study.subjects[0], [sums], ratio)
+    assert series.values == [1.0]
+    assert [series.low != [None], series.high != [None]] == [has_interval] * 2
