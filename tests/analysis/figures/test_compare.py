@@ -162,6 +162,17 @@ def test_matches_of_several_seeds_are_means_with_equal_digits(
     assert all(row[2].endswith((".0", ".5")) and row[3].isdecimal() for row in rows)
 
 
+def test_systems_without_seeds_take_the_deviation_of_those_that_have_some(files: Study) -> None:
+    """As for ``jtrans score``: without it their difference would seem more certain."""
+    _run, spoiled, perfect = files.subjects
+    members = [*spoiled.members, *perfect.members]
+    several, p_values = replace(perfect, name="seeds", members=members), []
+    for subjects in ([spoiled, perfect], [spoiled, perfect, several]):
+        files.subjects = [replace(each, index=i) for i, each in enumerate(subjects)]
+        p_values.append(compare_tables(files)[0].rows[0][-1])
+    assert p_values[0] < p_values[1]  # type: ignore[operator]
+
+
 def test_one_system_cannot_be_compared(corpus: PreparedCorpus, run_on: Callable[..., Run]) -> None:
     with pytest.raises(ConfigError, match="only one system: run"):
         compare_tables(load_study([run_on(corpus)], "test", ON_CPU))

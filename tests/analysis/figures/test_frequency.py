@@ -18,6 +18,7 @@ from jtrans.analysis.figures.frequency import (
     f_measure_figure,
     frequency_figures,
     matches_by_bin,
+    token_bins,
 )
 from jtrans.analysis.figures.results import Figure
 from jtrans.analysis.study.load import load_study
@@ -28,6 +29,7 @@ from jtrans.errors import CorpusError
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.runs import Run
+from jtrans.text.vocabulary import Vocabulary
 
 COUNTS = {"the": 100, "a": 50, "dog": 5, "cat": 4, "sees": 10, "sleeps": 1, "bird": 1}
 REFERENCES = [
@@ -183,3 +185,10 @@ def test_damaged_counts_are_refused(
     with_threshold.word_counts_path("target").write_bytes(content)
     with pytest.raises(CorpusError, match="the word counts are damaged"):
         _f_measure(run_on(with_threshold))
+
+
+def test_bins_of_tokens_are_a_fifth_of_the_vocabulary_wide() -> None:
+    """docs/systems.md 11.2; special tokens do not count."""
+    vocabulary = Vocabulary.build({f"w{number}": 9 for number in range(28)})
+    assert len(vocabulary) == 28 + 4
+    assert token_bins(vocabulary).starts == (0, 5, 10, 15, 20)
