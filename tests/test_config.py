@@ -228,6 +228,12 @@ def test_a_configuration_can_be_changed_as_its_recipe_can(key: str, name: str) -
     assert load_recipe(recipe, same).expect == recipe.expect
 
 
+def test_a_file_does_not_expect_the_scores_of_the_recipe_it_extends(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('extends = "demo/reformer-fast"\n', encoding="utf-8")
+    assert load_recipe("demo/reformer-fast").expect and not load_recipe(str(path)).expect
+
+
 @pytest.mark.parametrize("override", ["seed=2", "training=3", "training.seed.x=1", "training..x=1"])
 def test_set_to_a_place_that_does_not_exist_is_one_config_error(override: str) -> None:
     error_of(DEMO, override)
