@@ -252,22 +252,8 @@ def _own_files(
         )
     if files.valid_size is not None and files.valid_size < 1:
         raise usage_error(f"--valid-size {files.valid_size} is less than 1", "--valid-size 2000")
-    needed: dict[str, Any] = {"--train": train, "--valid": valid or files.valid_size}
-    if reuses:  # nothing is learned: any splits will do
-        needed = {"--train, --valid or --test": train or valid or files.test}
-    if not (all(needed.values()) and languages and out):
-        needed |= {"--languages": languages, "--out": out}
-        missing = [option for option, value in needed.items() if not value]
-        hint = (
-            "jtrans prepare --train corpus/train --valid corpus/valid --languages de-en "
-            "--out data/prepared/mine, or jtrans corpora for names"
-        )
-        if files.test and not train and not reuses:
-            hint += "; or, for a test set alone to score a run on, --pipeline RUN"
-        raise usage_error(
-            f"give the NAME of a corpus, or your own files: {' and '.join(missing)} missing", hint
-        )
-    name = Path(out).resolve().name
+    languages, folder = _complete(files, languages, out, reuses=reuses)
+    name = folder.resolve().name
     if "-" not in languages and hold_one_language([*train, *valid, *files.test]):
         check_language(languages)
         pair = languages, languages
@@ -283,6 +269,28 @@ def _own_files(
         names = (f"{split} is {origin}" for split, origin in origins.items() if "test" in split)
         progress.say("Test sets", " · ".join(names))
     return corpus
+
+
+def _complete(
+    files: OwnFiles, languages: str | None, out: str | Path | None, *, reuses: bool
+) -> tuple[str, Path]:
+    """Return the languages and the folder, and refuse files without them or without a split."""
+    needed: dict[str, Any] = {"--train": files.train, "--valid": files.valid or files.valid_size}
+    if reuses:  # nothing is learned: any splits will do
+        needed = {"--train, --valid or --test": files.train or files.valid or files.test}
+    needed |= {"--languages": languages, "--out": out}
+    missing = [option for option, value in needed.items() if not value]
+    if languages and out and not missing:
+        return languages, Path(out)
+    hint = (
+        "jtrans prepare --train corpus/train --valid corpus/valid --languages de-en "
+        "--out data/prepared/mine, or jtrans corpora for names"
+    )
+    if files.test and not files.train and not reuses:
+        hint += "; or, for a test set alone to score a run on, --pipeline RUN"
+    raise usage_error(
+        f"give the NAME of a corpus, or your own files: {' and '.join(missing)} missing", hint
+    )
 
 
 def _options(

@@ -227,7 +227,7 @@ def _read_codes(path: str) -> str | None:
 
 
 def _known_labels(folder: Path) -> dict[str, list[str]]:
-    """Return the names of labels in a run or a prepared corpus."""
+    """Return the names of labels in a run or a prepared corpus, which record them alike."""
     for path in (folder / "run.json", folder / "corpus.json"):
         if path.is_file():
             return dict(read_json(path).get("labels") or {})

@@ -21,8 +21,8 @@ from jtrans.text.vocabulary import UNK
 # The most tokens of a part of a line that is too long, ``</s>`` counted: about the longest sentence
 # of a training corpus. Of longer parts models leave most untranslated.
 LONGEST_PART = 128
-# Words that a run does not know are rare where it has subwords, and no quarter where it has not:
-# of so many, the text is in another language, or cut in another way than the training text.
+# Unknown tokens are rare in a run with subwords, and far from a quarter in one without: where they
+# are so many, the text is in another language, or cut in another way than the training text.
 UNKNOWN_SHARE, LEAST_UNKNOWN = 0.25, 5
 MANY_UNKNOWN = (
     "many tokens of the source are unknown to the run (a quarter or more of some lines): translate "

@@ -67,7 +67,8 @@ class CudaCapture:
     def _settle(self, stream: torch.cuda.Stream) -> None:
         """Undo what a failed capture may leave: its stream, and a generator that refuses to draw.
 
-        The generator of torch 2.11 counts as captured until the end of a capture, so of another.
+        By its sources, torch before 2.13 takes the generator for captured until a capture ends: if
+        the failed one could not, another one, of almost nothing.
         """
         torch.cuda.set_stream(stream)
         try:
