@@ -39,8 +39,7 @@ class Row:
 
     def recipe_for(self, task: str) -> str:
         """Return the recipe's name or path for a task."""
-        name = self.recipe.format(task=task)
-        return str(FOLDER / name) if name.endswith(".toml") else name
+        return find_recipe(self.recipe.format(task=task))
 
     def checkpoint(self, average: int = 0) -> str:
         """Return the name of the checkpoint that translates, given the command's ``--average``."""
@@ -145,6 +144,11 @@ def find_experiment(name: str, task: str | None) -> Experiment:
         experiment.get("setting", "paper"),
         experiment.get("set", ()),
     )
+
+
+def find_recipe(name: str) -> str:
+    """Return the name or path of a recipe that an experiment or a result names."""
+    return str(FOLDER / name) if name.endswith(".toml") else name
 
 
 def _has_recipes(rows: Sequence[Mapping[str, Any]], task: str) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from jtrans.config import load_config
 from jtrans.errors import ConfigError, JtransError
 from jtrans.models.zoo import system_configs
+from scripts.reproduction.catalogue import find_recipe
 from scripts.reproduction.results import RowResult
 from scripts.reproduction.settings import settings_differ
 
@@ -228,7 +229,7 @@ def _check_row(
             hint=f"its rows are {', '.join(sorted(recipes))}",
             kind="reproduce.other-row",
         )
-    system = load_config(result.recipe, system_configs()).model.system
+    system = load_config(find_recipe(result.recipe), system_configs()).model.system
     if result.config["model"]["system"] != system:
         raise ConfigError(
             f"{path} is the result of {result.config['model']['system']}, and {result.recipe} is "

@@ -35,8 +35,10 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
         lines.append(f"{origin}{'' if data['is_subset'] else doubt}.")
     if first.setting != "paper":
         lines.append(f"Training was limited by {first.setting}, not as in the recipes.")
-    if experiment.overrides:
-        lines.append(f"Changed in every recipe: {'; '.join(experiment.overrides)}.")
+    elif experiment.setting != "paper":
+        lines.append(f"Training was limited as in the recipes, not by {experiment.setting}.")
+    if changed := _overrides(experiment, summaries):
+        lines.append(f"Changed in every recipe: {'; '.join(changed)}.")
     lines += _changes(experiment, summaries) + _averages(summaries) + _unfinished(summaries)
     lines += _epochs(summaries) + _without_baseline(experiment, summaries)
     if any(len(summary.results) > 1 for summary in summaries):
@@ -64,6 +66,19 @@ def machines(summaries: Sequence[RowSummary]) -> list[str]:
     if len(rows_of) == 1:
         return [f"{machine}." for machine in rows_of]
     return [f"{machine}: {', '.join(names)}." for machine, names in rows_of.items()]
+
+
+def _overrides(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
+    """Return the experiment's changes of its recipes that every row has."""
+    others = {
+        setting.partition("=")[0]
+        for summary in summaries
+        for setting in _other_settings(experiment, summary.row, summary.results[0])
+    }
+    sections = {key[:place] for key in others for place in range(len(key)) if key[place] == "."}
+    return [
+        each for each in experiment.overrides if each.partition("=")[0] not in others | sections
+    ]
 
 
 def _changes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:

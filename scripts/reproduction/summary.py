@@ -62,11 +62,13 @@ class RowSummary:
     def expected(self, split: str, experiment: str) -> str | None:
         """Return the band as a line of `[expect]` for the row's recipe.
 
-        None for results that are not of the recipe, and for fewer seeds than tell a spread.
+        None for results that are not of the recipe, for recipes that only experiments use, and for
+        fewer seeds than tell a spread.
         """
         band = self.band(split, PAPER_BLEU)
         is_known = self.is_of_task and all(is_of_recipe(self.row, each) for each in self.results)
-        if band is None or len(self.results) < FEWEST_SEEDS or not is_known:
+        is_listed = not self.row.recipe.endswith(".toml")  # by `jtrans recipes`
+        if band is None or len(self.results) < FEWEST_SEEDS or not (is_known and is_listed):
             return None
         checkpoint = self.results[0].checkpoint
         values = {

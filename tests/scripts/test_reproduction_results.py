@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from scripts.reproduction import command
 from scripts.reproduction.catalogue import find_experiment
-from scripts.reproduction.merge import read_results
+from scripts.reproduction.merge import merge, read_results
 from scripts.reproduction.notes import notes
 from scripts.reproduction.results import RowResult
 from scripts.reproduction.summary import RowSummary, summarise
@@ -411,6 +411,30 @@ def test_the_table_says_what_the_experiment_changes_in_every_recipe() -> None:
     assert said not in notes(experiment, [summary])
     changed = replace(experiment, overrides=["model.width=64", "training.clip_norm=1.0"])
     assert said in notes(changed, [summary])
+    others = ["training.clip_norm=3.0", "training.schedule={ name = 'constant' }"]
+    unlike = notes(replace(changed, overrides=[*changed.overrides, *others]), [summary])
+    assert "Changed in every recipe: model.width=64." in unlike
+
+
+def test_the_table_says_that_rows_were_not_limited_as_the_experiment_is() -> None:
+    experiment, summary = find_experiment("demo", "grammar-de-en"), demo_summary(lambda v: None)
+    limited = replace(experiment, setting="equal-updates:50")
+    said = "Training was limited as in the recipes, not by equal-updates:50."
+    assert said in notes(limited, [summary]) and said not in notes(experiment, [summary])
+
+
+@pytest.mark.parametrize("folder", sorted(each.name for each in KEPT.parent.glob("*.*-*")))
+def test_every_kept_result_is_merged_anywhere(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The recipes of some experiments are files beside them, named by a relative path."""
+    monkeypatch.chdir(tmp_path)
+    name, _, task = folder.partition(".")
+    files = sorted((KEPT.parent / folder).glob("*.json"))
+    experiment = find_experiment(name, task)
+    recipes = {row.name: row.recipe.format(task=task) for row in experiment.rows}
+    merge(files, tmp_path / "rows", recipes=recipes, splits=experiment.splits, task=task, data=None)
+    assert sorted(each.name for each in (tmp_path / "rows").iterdir()) == [f.name for f in files]
 
 
 def test_the_table_says_which_rows_a_limit_ended_before_early_stopping(
