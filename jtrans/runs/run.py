@@ -184,6 +184,11 @@ class Run(CheckpointFolder, EventLog):
         """Count the target words of the training text; None where they were not kept."""
         return read_word_counts(self.word_counts_path)
 
+    @property
+    def changed_settings(self) -> list[str]:
+        """The settings, by dotted key, of which earlier updates had other values than the last."""
+        return list(self.info.get("changed", ()))
+
     def update_info(self, **info: Any) -> None:
         """Add to run.json."""
         self.info.update(info)

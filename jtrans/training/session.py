@@ -29,7 +29,12 @@ from jtrans.training.events import Result, Start, TrainingEvents
 from jtrans.training.feeding.size import expected_updates, largest_size
 from jtrans.training.setup.build import make_trainer
 from jtrans.training.setup.checks import check_labels, check_rate, check_warmup
-from jtrans.training.setup.continuing import check_initial, compare, identity
+from jtrans.training.setup.continuing import (
+    changes_of_weights,
+    check_initial,
+    compare,
+    identity,
+)
 from jtrans.training.tensorboard import TensorBoard, check_installed
 from jtrans.training.trainer import Trainer
 from jtrans.training.updates import with_sizes
@@ -86,7 +91,7 @@ class _Plan:
     is_new: bool  # there is no run yet, or it starts over
     has_weights: bool  # the run has checkpoints
     matmul_backend: str | None  # that the run recorded
-    changes: tuple[str, ...]  # of settings, as text
+    changes: dict[str, str]  # of settings, as text, by dotted key
     train: dict[str, Any]  # the identity of the training data
     largest: int | None  # the size above which the run cuts micro-batches
 
@@ -145,7 +150,7 @@ class _Session:
             trainer.run.keep_word_counts(corpus.word_counts_path("target"))
             trainer.resume()
             if trainer.is_finished:
-                return dataclasses.replace(trainer.train(), ignored=plan.changes)
+                return dataclasses.replace(trainer.train(), ignored=tuple(plan.changes.values()))
             self._start(trainer, device_info, plan, copied)
             if self.tensorboard:
                 board = TensorBoard(trainer.run.tensorboard_folder, trainer.state.update)
@@ -169,7 +174,7 @@ class _Session:
             has_weights=bool(continued and continued.checkpoints()),
             # "products" in runs of earlier versions
             matmul_backend=recorded.get("matmul_backend", recorded.get("products")),
-            changes=compare(continued, config, self.corpus) if continued else (),
+            changes=compare(continued, config, self.corpus) if continued else {},
             train=identity(self.corpus, "train"),
             largest=recorded.get(LARGEST),  # not in runs of earlier versions
         )
@@ -214,6 +219,9 @@ class _Session:
             valid=identity(self.corpus, "valid"),  # not in runs of earlier versions
             matmul_backend=device_info.matmul_backend,
         )
+        changed = changes_of_weights(plan.changes, plan.config)
+        if changed and trainer.state.update:
+            trainer.run.update_info(changed=sorted({*changed, *trainer.run.changed_settings}))
         start = Start(
             run=self.run,
             update=trainer.state.update,
@@ -221,7 +229,7 @@ class _Session:
             parameters=trainer.model.parameter_count(),
             device=device_info.describe(trainer.precision) + self.ranks.describe(),
             micro_batch=trainer.plan.describe(),
-            changes=plan.changes,
+            changes=tuple(plan.changes.values()),
             frozen=trainer.model.frozen_count(),
             copied=tuple(weights.describe() for weights in copied),
             warnings=(

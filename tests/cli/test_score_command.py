@@ -412,6 +412,31 @@ def test_a_band_is_not_for_a_run_that_is_not_finished(
     assert "run: band not checked: its training is not finished\n" in result.err
 
 
+@pytest.mark.parametrize(
+    ("info", "reason"),
+    [
+        ({"from": "runs/other"}, "its training began with the weights of another run"),
+        (
+            {"changed": ["training.clip_norm", "training.learning_rate"]},
+            "its training began with another training.clip_norm, training.learning_rate",
+        ),
+    ],
+)
+def test_a_band_is_not_for_a_run_that_began_in_another_way(
+    info: dict[str, Any],
+    reason: str,
+    jtrans: Jtrans,
+    make_run: MakeRun,
+    corpus: PreparedCorpus,
+) -> None:
+    run = _run_of(corpus, make_run, config={"expect": {"test": IMPOSSIBLE}})
+    written = json.loads((run / "run.json").read_text("utf-8"))
+    (run / "run.json").write_text(json.dumps({**written, **info}), "utf-8")
+    result = jtrans("score", run)
+    assert result.code == 0
+    assert f"run: band not checked: {reason}\n" in result.err
+
+
 def test_a_band_may_be_of_an_average(
     jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
 ) -> None:

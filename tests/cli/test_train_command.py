@@ -236,6 +236,24 @@ def test_a_run_whose_schedule_is_over_continues_with_a_longer_one(
     assert longer["trained"] and longer["update"] == 2 * first["update"]
 
 
+def test_a_run_remembers_settings_of_its_weights_that_changed_on_the_way(
+    workplace: Path, jtrans: Jtrans
+) -> None:
+    def changed(*settings: str) -> list[str]:
+        options = [word for each in settings for word in ("--set", f"training.{each}")]
+        jtrans("train", "tiny.toml", "--data", "data", "--run", "runs/changed", *options)
+        return Run.open(workplace / "runs" / "changed").changed_settings
+
+    assert changed("max_updates=2", "label_smoothing=0") == []
+    assert changed("max_updates=3", "label_smoothing=0", "validate_every=2") == []  # limits
+    rate = "training.learning_rate"
+    assert changed("max_updates=4", "label_smoothing=0", "learning_rate=1e-5") == [rate]
+    assert changed() == ["training.label_smoothing", rate]
+    cosine = "schedule={name='cosine', warmup=2}"
+    ends_later = {"training.schedule.name", "training.max_updates"}  # where the cosine ends
+    assert ends_later <= {*changed("max_updates=8", cosine)}
+
+
 def test_the_run_is_named_after_the_configuration_and_json_is_alone_on_stdout(
     workplace: Path, jtrans: Jtrans
 ) -> None:

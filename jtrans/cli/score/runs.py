@@ -187,8 +187,7 @@ def _bands(
             others = _other_settings(
                 member, config, expected.checkpoint, lowercase, is_window=is_window
             )
-            if member.run.has_finished() is False:
-                others.append("its training is not finished")
+            others += _other_training([by_name[name].run for name in group.names])
             usual = tokenizer_name(member.run.pipeline.target.language)
             if expected.metric == "bleu" and tokenizer not in (None, usual):
                 others.append(f"it is for the tokenizer {usual}, not {tokenizer}")
@@ -204,6 +203,18 @@ def _bands(
                 bands.append(Band(group.name, expected.metric, expected.low, expected.high, value))
         unchecked += [f"{group.name}: band not checked: {reason}" for reason in reasons]
     return bands, unchecked
+
+
+def _other_training(runs: Sequence[Run]) -> list[str]:
+    """Return in words how runs of a recipe were trained in another way than it says."""
+    reasons = []
+    if any(run.has_finished() is False for run in runs):
+        reasons.append("its training is not finished")
+    if any(run.info.get("from") for run in runs):
+        reasons.append("its training began with the weights of another run")
+    if changed := {key for run in runs for key in run.changed_settings}:
+        reasons.append(f"its training began with another {', '.join(sorted(changed))}")
+    return reasons
 
 
 def _digest(member: Member) -> str | None:

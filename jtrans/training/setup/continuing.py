@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,18 @@ FIXED = (
     "training.freeze",
     "model",
 )
+# Settings of training that may change within a run without making its weights another recipe's.
+OF_NO_WEIGHT = (
+    "training.max_",
+    "training.stop",
+    "training.keep",
+    "training.validate_",
+    "training.precision",
+    "training.recompute",
+    "training.compile",
+    "training.graphs",
+    "training.deterministic",
+)
 # the same where the scores of translations decide about checkpoints or stopping
 OF_TEXT_SCORES = (
     "training.validate_sentences",
@@ -43,11 +55,11 @@ OF_TEXT_SCORES = (
 )
 
 
-def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]:
+def compare(run: Run, config: Config, corpus: PreparedCorpus) -> dict[str, str]:
     """Check that `run` can continue with these settings and data.
 
     Returns:
-        The settings that change, as text.
+        The settings that change, as text, by dotted key.
 
     Raises:
         CheckpointError: the run has other vocabularies, training or validation data.
@@ -60,13 +72,25 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]
         for metric in OF_TRANSLATIONS
     )
     fixed_keys = FIXED + OF_TEXT_SCORES if is_decided_by_text else FIXED
-    changes = []
+    changes = {}
     for key, (old, new) in different_settings(run, config).items():
         if any(key == fixed or key.startswith(f"{fixed}.") for fixed in fixed_keys):
             _check_fixed(run, key, old, new)
         if key.startswith(("training.", "decoding.")):
-            changes.append(f"{key} {shown_value(old)} -> {shown_value(new)}")
-    return tuple(changes)
+            changes[key] = f"{key} {shown_value(old)} -> {shown_value(new)}"
+    return changes
+
+
+def changes_of_weights(changes: Iterable[str], config: Config) -> set[str]:
+    """Return the changed settings, by dotted key, that make weights not those of `config` alone."""
+    schedule = config.training.schedule
+    ends_at_limit = schedule.has_end and schedule.updates is None
+    return {
+        key
+        for key in changes
+        if (key.startswith("training.") and not key.startswith(OF_NO_WEIGHT))
+        or (key == "training.max_updates" and ends_at_limit)
+    }
 
 
 def check_same_corpus(run: Run, corpus: PreparedCorpus) -> None:
