@@ -28,10 +28,19 @@ from typing import TYPE_CHECKING
 from jtrans.errors import JtransError
 
 __version__ = "0.1.0"
-__all__ = ["JtransError", "LoadedRun", "__version__", "load", "prepare", "train"]
+__all__ = [
+    "Constraints",
+    "JtransError",
+    "LoadedRun",
+    "SamplingOptions",
+    "__version__",
+    "load",
+    "prepare",
+    "train",
+]
 
 if TYPE_CHECKING:
-    from jtrans.api import LoadedRun, load, prepare, train
+    from jtrans.api import Constraints, LoadedRun, SamplingOptions, load, prepare, train
 else:
 
     def __getattr__(name: str) -> object:

@@ -236,16 +236,55 @@ def test_lines_that_are_too_long_are_warned_of(model: jtrans.LoadedRun) -> None:
 
 
 def test_search_options_are_checked_by_name(model: jtrans.LoadedRun) -> None:
-    with pytest.raises(DecodingError, match="unknown search option stoping") as caught:
+    with pytest.raises(DecodingError, match="unknown option stoping") as caught:
         model.translate(["hund"], stoping="bound")
     assert caught.value.hint == "did you mean stopping?"
     with pytest.raises(DecodingError, match="nbest is not an option") as caught:
         model.translate(["hund"], nbest=3)
     assert caught.value.hint == "translate_nbest(sources, n)"
-    with pytest.raises(DecodingError, match="unknown search option n"):
+    with pytest.raises(DecodingError, match="unknown option n"):
         model.translate(["hund"], n=3)
     sources = ["hund sieht katze"]
     assert model.translate(sources, max_length=2) == model.translate(sources, max_length="2")
+
+
+def test_translations_keep_their_constraints(model: jtrans.LoadedRun) -> None:
+    sources = ["hund sieht katze", "", "katze"]
+    free = [jtrans.Constraints()] * 3
+    assert model.translate(sources, constraints=free) == model.translate(sources)
+    wanted = [jtrans.Constraints(prefix="bird"), free[0], jtrans.Constraints(required=["fish"])]
+    first, empty, last = model.translate(sources, constraints=iter(wanted))
+    assert first.startswith("bird") and empty == "" and "fish" in last.split()
+    with pytest.raises(DecodingError, match="there are 3 sentences and 1 constraints"):
+        model.translate(sources, constraints=free[:1])
+    with pytest.raises(ConfigError, match=r"constraints\[0\] is of the type str"):
+        model.translate_nbest(["katze"], 1, constraints=["fish"])  # type: ignore[list-item]
+
+
+def test_options_beyond_the_search_are_given_by_name(model: jtrans.LoadedRun) -> None:
+    sources = ["hund sieht katze", "katze"]
+    plain = model.translate(sources)
+    sampling = jtrans.SamplingOptions(seed=3)
+    samples = model.translate_nbest(sources, 4, beam=4, sampling=sampling)
+    assert samples == model.translate_nbest(sources, 4, beam=4, sampling=sampling)
+    assert len({each.text for each in samples[0]}) > 1
+    chosen = model.translate(sources, beam=4, sampling=sampling, mbr="chrf")
+    assert all(
+        best in [each.text for each in drawn] for best, drawn in zip(chosen, samples, strict=True)
+    )
+    aligned = model.translate_nbest(sources, 1, alignments=True)
+    assert all(each[0].alignment is not None for each in aligned)
+    assert model.translate(sources) == plain  # nothing is kept for the next call
+    for options, said in (
+        ({"sampling": True}, "sampling is of the type bool, not SamplingOptions"),
+        ({"coverage_penalty": "0.2"}, "coverage_penalty is of the type str"),
+        ({"mbr": "chrf", "beam": 1}, "--beam 1 gives a single translation"),
+        ({"sampling": sampling, "stopping": "bound"}, "--sample draws translations at random"),
+        ({"grid": True}, "has no grid"),
+        ({"alignments": True, "alignment_layer": "nowhere"}, "nowhere"),
+    ):
+        with pytest.raises(jtrans.JtransError, match=said):
+            model.translate(sources, **options)
 
 
 def test_nbest_lists_have_scores(model: jtrans.LoadedRun) -> None:

@@ -12,3 +12,5 @@ from jtrans.api.training import find_data as find_data
 from jtrans.api.training import load_recipe as load_recipe
 from jtrans.api.training import run_of_config as run_of_config
 from jtrans.api.training import train as train
+from jtrans.decoding.options import Constraints as Constraints
+from jtrans.decoding.options import SamplingOptions as SamplingOptions

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrans.config.arguments import check_argument, type_error
-from jtrans.errors import name_hint, option_error, usage_error
+from jtrans.errors import how_many, name_hint, option_error, usage_error
 from jtrans.progress import Silent
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from jtrans.analysis.attention.explain import Explanation
     from jtrans.decoding.lines.translation import Translation
+    from jtrans.decoding.options import Constraints
     from jtrans.decoding.translator import Translator
     from jtrans.evaluation.systems import SystemScores
     from jtrans.runs import Run
@@ -40,7 +41,12 @@ class LoadedRun:
         return f"LoadedRun({str(self.run.folder)!r})"
 
     def translate(
-        self, sources: Iterable[str], *, beam: int | None = None, **search: Any
+        self,
+        sources: Iterable[str],
+        *,
+        beam: int | None = None,
+        constraints: Iterable[Constraints] | None = None,
+        **options: Any,
     ) -> list[str]:
         """Return the best translation of every sentence, in order; empty sentences stay empty.
 
@@ -49,28 +55,39 @@ class LoadedRun:
         Args:
             sources: raw text.
             beam: hypotheses kept per sentence; by default as in the run's configuration.
-            search: other options of `jtrans.decoding.options.SearchOptions`, apart from `nbest`.
+            constraints: what each translation begins with, contains, and does not contain.
+            options: others of `jtrans.decoding.options.SearchOptions`, apart from `nbest`, and of
+                `jtrans.decoding.options.TranslationExtras`.
 
         Raises:
-            JtransError: options that cannot be used.
+            JtransError: options that cannot be used, or constraints that cannot be fulfilled.
         """
-        return [best[0].text for best in self._search(sources, 1, beam, search)]
+        return [best[0].text for best in self._search(sources, 1, beam, options, constraints)]
 
     def translate_nbest(
-        self, sources: Iterable[str], n: int, *, beam: int | None = None, **search: Any
+        self,
+        sources: Iterable[str],
+        n: int,
+        *,
+        beam: int | None = None,
+        constraints: Iterable[Constraints] | None = None,
+        **options: Any,
     ) -> list[list[Translation]]:
         """Return the n best translations of every sentence, best first, with their scores.
+
+        Samples come in the order drawn.
 
         Args:
             sources: raw text.
             n: at most the beam.
             beam: see `translate`.
-            search: see `translate`.
+            constraints: see `translate`.
+            options: see `translate`.
 
         Raises:
-            JtransError: options that cannot be used.
+            JtransError: options that cannot be used, or constraints that cannot be fulfilled.
         """
-        return self._search(sources, n, beam, search)
+        return self._search(sources, n, beam, options, constraints)
 
     def score(
         self,
@@ -79,7 +96,7 @@ class LoadedRun:
         *,
         metrics: Iterable[str] = ("bleu", "chrf"),
         beam: int | None = None,
-        **search: Any,
+        **options: Any,
     ) -> SystemScores:
         """Translate and score as `jtrans score` does.
 
@@ -88,7 +105,7 @@ class LoadedRun:
             references: one reference per sentence, or several such sets.
             metrics: any of ``bleu``, ``chrf``, ``chrf++``, ``ter`` and ``multi-bleu``.
             beam: see `translate`.
-            search: see `translate`.
+            options: see `translate`.
 
         Returns:
             The scores: ``value("bleu")`` is the score, ``scores["bleu"].signature`` its signature.
@@ -109,7 +126,7 @@ class LoadedRun:
             or not all(isinstance(each, Iterable) and not isinstance(each, str) for each in given)
         )
         sets = [_listed("references", lines) for lines in ([given] if is_one_set else given)]
-        best = [each[0] for each in self._search(sources, 1, beam, search)]
+        best = [each[0] for each in self._search(sources, 1, beam, options, None)]
         output = SystemOutput(
             self.run.name,
             [translation.text for translation in best],
@@ -143,20 +160,36 @@ class LoadedRun:
         return pair.explanation
 
     def _search(
-        self, sources: Iterable[str], n: int, beam: int | None, search: Mapping[str, Any]
+        self,
+        sources: Iterable[str],
+        n: int,
+        beam: int | None,
+        options: Mapping[str, Any],
+        constraints: Iterable[Constraints] | None,
     ) -> list[list[Translation]]:
         lines = _listed("sources", sources)
-        usable = [option.name for option in fields(self.translator.options)]
-        usable.remove("nbest")
-        for name in search:
+        translator = self._with_options(n, options if beam is None else {**options, "beam": beam})
+        return translator.translate_nbest(
+            lines,
+            progress=_PythonWarnings(),
+            constraints=None if constraints is None else _one_each(lines, constraints),
+        )
+
+    def _with_options(self, n: int, options: Mapping[str, Any]) -> Translator:
+        search, extras = self.translator.options, self.translator.extras
+        of_search, of_extras = ({option.name for option in fields(x)} for x in (search, extras))
+        usable = sorted({*of_search, *of_extras} - {"nbest"})
+        for name in options:
             if name == "nbest":
                 raise option_error("nbest is not an option here", "translate_nbest(sources, n)")
             if name not in usable:
-                raise option_error(f"unknown search option {name}", name_hint(name, usable))
-        chosen = dict(search) if beam is None else {**search, "beam": beam}
-        options = replace(self.translator.options, **chosen, nbest=n)
-        translator = self.translator.with_options(options)
-        return translator.translate_nbest(lines, progress=_PythonWarnings())
+                raise option_error(f"unknown option {name}", name_hint(name, usable))
+        chosen = {name: value for name, value in options.items() if name in of_search}
+        search = replace(search, **chosen, nbest=n)
+        others = {name: value for name, value in options.items() if name in of_extras}
+        extras = replace(extras, **others)
+        extras.check_beside(search)
+        return self.translator.with_options(search, extras)
 
 
 class _PythonWarnings(Silent):
@@ -165,6 +198,22 @@ class _PythonWarnings(Silent):
     def warn(self, text: str) -> None:
         """Warn of a line."""
         warnings.warn(text, stacklevel=2)
+
+
+def _one_each(lines: Sequence[str], given: Iterable[Constraints]) -> list[Constraints]:
+    """Return the constraints of every line, as a list."""
+    from jtrans.decoding.options import Constraints
+
+    constraints = list(given)
+    for place, each in enumerate(constraints):
+        if not isinstance(each, Constraints):
+            raise type_error(f"constraints[{place}]", each, "jtrans.Constraints")
+    if len(constraints) != len(lines):
+        raise option_error(
+            f"there are {how_many(len(lines), 'sentence')} and {len(constraints):,} constraints",
+            "give each its own; Constraints() for none",
+        )
+    return constraints
 
 
 def _listed(name: str, given: Any) -> list[str]:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from jtrans.config import Config
-from jtrans.config.arguments import check_fields
+from jtrans.config.arguments import check_argument, check_fields, type_error
 from jtrans.config.section import WIDEST_BEAM
 from jtrans.errors import how_many, name_hint, option_error
 from jtrans.exports import Translatable
@@ -213,6 +213,16 @@ class SearchOptions:
 
 
 @dataclass(frozen=True)
+class Constraints:
+    """The constraints of one line, as raw text in whole words."""
+
+    prefix: str = ""  # what the translation begins with
+    prefix_tokens: Sequence[str] = ()  # the same as tokens of the model, in place of `prefix`
+    required: Sequence[str] = ()  # phrases that it contains
+    forbidden: Sequence[str] = ()  # phrases that it does not contain
+
+
+@dataclass(frozen=True)
 class SamplingOptions:
     """The distribution that sampling draws from (`jtrans.decoding.search.sampling`).
 
@@ -283,6 +293,9 @@ class TranslationExtras:
     grid: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.sampling, SamplingOptions | None):
+            raise type_error("sampling", self.sampling, "SamplingOptions, such as top_k=10")
+        check_argument("coverage_penalty", self.coverage_penalty, float)
         if self.mbr not in (None, *UTILITIES):
             raise option_error(f"unknown utility {self.mbr!r}", name_hint(str(self.mbr), UTILITIES))
         if not 0.0 <= self.coverage_penalty <= 10.0:
@@ -295,6 +308,28 @@ class TranslationExtras:
             raise option_error(
                 f"the coverage penalty ranks hypotheses, which {other} does in another way",
                 f"--coverage-penalty without {other}",
+            )
+
+    def check_beside(self, options: SearchOptions) -> None:
+        """Check that search options can be used with these.
+
+        Raises:
+            DecodingError: one cannot.
+        """
+        if self.sampling:
+            for name, is_given in (
+                ("--stopping bound", options.stopping == "bound"),
+                ("--diverse-groups", options.diverse_groups > 1),
+            ):
+                if is_given:
+                    raise option_error(
+                        f"{name} is for a search, and --sample draws translations at random",
+                        f"leave out {name} or --sample",
+                    )
+        if self.mbr and options.beam == 1:
+            raise option_error(
+                "--mbr chooses among translations, and --beam 1 gives a single translation",
+                "--beam 5, or many samples: --sample --beam 32",
             )
 
     @property
@@ -341,21 +376,6 @@ class DecodingChoices:
         Raises:
             JtransError: a search option that cannot be used, or a run without the checkpoint.
         """
-        options = self.search_options(runs[0])
-        if self.extras.sampling:
-            for name, is_given in (
-                ("--stopping bound", options.stopping == "bound"),
-                ("--diverse-groups", options.diverse_groups > 1),
-            ):
-                if is_given:
-                    raise option_error(
-                        f"{name} is for a search, and --sample draws translations at random",
-                        f"leave out {name} or --sample",
-                    )
-        if self.extras.mbr and options.beam == 1:
-            raise option_error(
-                "--mbr chooses among translations, and --beam 1 gives a single translation",
-                "--beam 5, or many samples: --sample --beam 32",
-            )
+        self.extras.check_beside(self.search_options(runs[0]))
         for run in runs:
             run.checkpoint(self.checkpoint)

@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from jtrans.decoding.engines.open import open_translator
-from jtrans.decoding.lines.constraints import Constraints
 from jtrans.decoding.lines.translation import Translation
-from jtrans.decoding.options import DecodingChoices
+from jtrans.decoding.options import Constraints, DecodingChoices
 from jtrans.decoding.translator import Translator
 from jtrans.errors import ConfigError, DecodingError
 from jtrans.exports import Translatable

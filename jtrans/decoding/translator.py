@@ -17,7 +17,6 @@ from jtrans.decoding.batches import BATCH_TOKENS, default_batch_tokens
 from jtrans.decoding.lines.attended import AttentionReader
 from jtrans.decoding.lines.constraints import (
     ConstraintEncoder,
-    Constraints,
     EncodedConstraints,
     check_search,
     no_translation,
@@ -31,7 +30,13 @@ from jtrans.decoding.lines.sentences import (
     has_many_unknown,
 )
 from jtrans.decoding.lines.translation import ScoredLine, Translation
-from jtrans.decoding.options import DecodingChoices, Limited, SearchOptions, TranslationExtras
+from jtrans.decoding.options import (
+    Constraints,
+    DecodingChoices,
+    Limited,
+    SearchOptions,
+    TranslationExtras,
+)
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.prepared.choose import prepared
 from jtrans.decoding.search.trace import Hypothesis
@@ -114,21 +119,22 @@ class Translator:
         translator = cls(
             models, runs[0].pipeline, options, batch_tokens, precision, decoding.extras, others
         )
-        if decoding.extras.needs_attention:  # refuse at once
-            choose_layer(models[0], decoding.extras.alignment_layer)
-        if decoding.extras.grid and not models[0].is_joint:
-            raise option_error(
-                f"{models[0].config.system} has no grid of source and target positions",
-                "joint systems have, such as reformer-fast; others: --alignments",
-                where="--grid",
-            )
+        _check_attention(models[0], decoding.extras)  # refuse at once
         return translator
 
-    def with_options(self, options: SearchOptions) -> Translator:
-        """Return a translator with other search options and the same prepared models."""
-        if options == self.options:
+    def with_options(
+        self, options: SearchOptions, extras: TranslationExtras | None = None
+    ) -> Translator:
+        """Return a translator with other options and the same prepared models.
+
+        Raises:
+            DecodingError: extras that the first model does not have.
+        """
+        extras = self.extras if extras is None else extras
+        if (options, extras) == (self.options, self.extras):
             return self
-        other = replace(self, options=options)
+        _check_attention(self.models[0], extras)
+        other = replace(self, options=options, extras=extras)
         vars(other)["_searched"] = self._searched
         return other
 
@@ -398,6 +404,18 @@ class Translator:
             tokens=[side.vocabulary.token(token) for token in hypothesis.tokens],
             token_log_probs=hypothesis.token_log_probs,
             words=words,
+        )
+
+
+def _check_attention(model: TranslationModel, extras: TranslationExtras) -> None:
+    """Refuse what is read off the attention of a model that does not have it."""
+    if extras.needs_attention:
+        choose_layer(model, extras.alignment_layer)
+    if extras.grid and not model.is_joint:
+        raise option_error(
+            f"{model.config.system} has no grid of source and target positions",
+            "joint systems have, such as reformer-fast; others: --alignments",
+            where="--grid",
         )
 
 

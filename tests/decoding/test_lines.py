@@ -17,12 +17,11 @@ from jtrans.decoding.lines.attended import LEAST_COVERAGE, coverage
 from jtrans.decoding.lines.constraints import (
     MOST_SPELLINGS,
     ConstraintEncoder,
-    Constraints,
     check_room,
 )
 from jtrans.decoding.lines.long_lines import cut, joined_alignment
 from jtrans.decoding.lines.translation import Translation
-from jtrans.decoding.options import SamplingOptions, TranslationExtras
+from jtrans.decoding.options import Constraints, SamplingOptions, TranslationExtras
 from jtrans.decoding.translator import Translator
 from jtrans.decoding.word_alignments import attention_to_source, choose_layer
 from jtrans.errors import DecodingError

@@ -14,10 +14,9 @@ from plugins.random_runs import ON_CPU
 import jtrans
 from jtrans.decoding.batched_search import translate_ids
 from jtrans.decoding.batches import by_length
-from jtrans.decoding.lines.constraints import Constraints
 from jtrans.decoding.lines.given import GivenTranslation
 from jtrans.decoding.lines.sentences import MANY_UNKNOWN
-from jtrans.decoding.options import SearchOptions, TranslationExtras
+from jtrans.decoding.options import Constraints, SearchOptions, TranslationExtras
 from jtrans.decoding.translator import LONGEST_SOURCE, Translator, load_model
 from jtrans.errors import CheckpointError, DecodingError
 from jtrans.nn.cpu.matmul_backend import PRECISIONS

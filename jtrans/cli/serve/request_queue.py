@@ -19,8 +19,8 @@ from jtrans.cli.translate.lines import InputLine
 from jtrans.errors import WorkError
 
 if TYPE_CHECKING:
-    from jtrans.decoding.lines.constraints import Constraints
     from jtrans.decoding.lines.translation import Translation
+    from jtrans.decoding.options import Constraints
     from jtrans.decoding.translator import Translator
 
 MOST_WAITING = 10_000  # lines; further requests are refused
@@ -164,7 +164,7 @@ def _answer(translator: Translator, requests: Sequence[LinesRequest]) -> None:
 def _translated(translator: Translator, lines: Sequence[InputLine]) -> list[Answer]:
     constraints: list[Constraints] | None = None
     if any(line.constraints for line in lines):
-        from jtrans.decoding.lines.constraints import Constraints
+        from jtrans.decoding.options import Constraints
 
         constraints = [Constraints(**line.constraints) for line in lines]
     texts = [line.source for line in lines]

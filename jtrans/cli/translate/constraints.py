@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jtrans.errors import CorpusError, how_many
 
 if TYPE_CHECKING:
-    from jtrans.decoding.lines.constraints import Constraints
+    from jtrans.decoding.options import Constraints
 
 TEXT, TEXTS = "a string", "a list of strings"
 # of an object of the input: what it must be, and which constraint it is
@@ -184,7 +184,7 @@ class ConstraintFiles:
     ) -> list[Constraints] | None:
         if not lines and not any(fields):
             return None
-        from jtrans.decoding.lines.constraints import Constraints
+        from jtrans.decoding.options import Constraints
 
         result = [Constraints(**values) for values in fields]
         for kind, of_kind in lines.items():

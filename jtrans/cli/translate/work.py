@@ -22,9 +22,8 @@ from jtrans.files import behind_links, lines_digest, remembered_digest
 if TYPE_CHECKING:
     from jtrans.cli.translate.constraints import ConstraintFiles
     from jtrans.cli.translate.input import LineInput
-    from jtrans.decoding.lines.constraints import Constraints
     from jtrans.decoding.lines.translation import Translation
-    from jtrans.decoding.options import DecodingChoices
+    from jtrans.decoding.options import Constraints, DecodingChoices
     from jtrans.decoding.parallel import TranslatedPiece
     from jtrans.decoding.partial_output import PartialOutput
     from jtrans.exports import Translatable

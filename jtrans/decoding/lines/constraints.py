@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import product
 
 from jtrans.decoding.lines.translation import Translation
-from jtrans.decoding.options import SamplingOptions, SearchOptions
+from jtrans.decoding.options import Constraints, SamplingOptions, SearchOptions
 from jtrans.decoding.search.phrases import SearchConstraints, occurs
 from jtrans.errors import DecodingError, how_many
 from jtrans.text.bpe import MARK
@@ -20,16 +20,6 @@ UNKNOWN = SPECIALS[UNK]
 # of a forbidden phrase; the search looks for every one of them at every step
 MOST_SPELLINGS = 64
 BETWEEN_SPACES = ("moses", "moses-escaped", "whitespace")  # segmenters that split at every space
-
-
-@dataclass(frozen=True)
-class Constraints:
-    """The constraints of one line, as raw text in whole words."""
-
-    prefix: str = ""  # what the translation begins with
-    prefix_tokens: Sequence[str] = ()  # the same as tokens of the model, in place of `prefix`
-    required: Sequence[str] = ()  # phrases that it contains
-    forbidden: Sequence[str] = ()  # phrases that it does not contain
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from jtrans.decoding.lines.constraints import (
     NO_CONSTRAINTS,
     ConstraintEncoder,
-    Constraints,
     EncodedConstraints,
     check_room,
 )
 from jtrans.decoding.lines.long_lines import cut
+from jtrans.decoding.options import Constraints
 from jtrans.errors import DecodingError
 from jtrans.progress import Progress
 from jtrans.text.pipeline import TextSide

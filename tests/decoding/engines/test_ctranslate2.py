@@ -11,9 +11,8 @@ from plugins.random_runs import MakeRun
 
 from jtrans.decoding.engines.ctranslate2_options import check_choices
 from jtrans.decoding.engines.ctranslate2_translator import CTranslate2Translator
-from jtrans.decoding.lines.constraints import Constraints
 from jtrans.decoding.lines.translation import Translation
-from jtrans.decoding.options import DecodingChoices, SamplingOptions, TranslationExtras
+from jtrans.decoding.options import Constraints, DecodingChoices, SamplingOptions, TranslationExtras
 from jtrans.decoding.teacher_forcing import teacher_forced_scores
 from jtrans.decoding.translator import Translator
 from jtrans.errors import DecodingError
