@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, Self
 
 import safetensors.torch
@@ -74,23 +74,13 @@ class Snapshot:
     def write(self, run: Run) -> None:
         """Write the checkpoint, and make it the run's `last`."""
         with run.new_checkpoint(self.state.update) as folder:
-            model: Any = _Holder(self.weights)  # tied weights are recognised by their memory
+            # all that is asked of a model; tied weights are recognised by their memory
+            model: Any = SimpleNamespace(state_dict=lambda: dict(self.weights))
             safetensors.torch.save_model(model, str(folder / WEIGHTS))
             _sort_metadata(folder / WEIGHTS)
             safetensors.torch.save_file(dict(self.tensors), folder / OPTIMISER)
             write_json(folder / STATE, self.values)
         point_to_checkpoints(run, self.state)
-
-
-class _Holder:
-    """The part of a model's interface that `save_model` uses."""
-
-    def __init__(self, weights: Mapping[str, Tensor]) -> None:
-        self._weights = weights
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return the weights."""
-        return dict(self._weights)
 
 
 def _sort_metadata(path: Path) -> None:
