@@ -38,8 +38,6 @@ from jtrans.training.optimisation.guard import GradientGuard
 from jtrans.training.optimisation.optimiser import make_optimiser
 from jtrans.training.optimisation.schedule import Schedule
 from jtrans.training.optimisation.step import Step
-from jtrans.training.saving.snapshot import point_to_checkpoints
-from jtrans.training.saving.surplus import best_that_is_left
 from jtrans.training.saving.writer import CheckpointWriter
 from jtrans.training.state import TrainingState
 from jtrans.training.stopping import Stopping, StopRequestError
@@ -150,9 +148,7 @@ class Trainer:
             self._set_state(first_undamaged(checkpoints, self._load))
             updates = [each.update for each in checkpoints if each.update]
             self.writer.damaged = {each for each in updates if each > self.state.update}
-            self.state.window.keep_only(updates)
-            self.state.best = best_that_is_left(checkpoints, self.state)
-            point_to_checkpoints(self.run, self.state)
+            self.writer.name_those_left(self.state)
         if self.ranks.count > 1:
             parts = self.model, self.optimiser, self.average
             last = self.run.checkpoint("last") if checkpoints else None

@@ -77,7 +77,7 @@ class CheckpointWriter:
             self._write(snapshot)
             if lost:
                 _log.warning("the checkpoint before this one is lost: %s", lost.message)
-                self._forget_lost(state)
+                self.name_those_left(state)
             return
         # a daemon, so that Ctrl-C can end a process whose file system does not answer
         self._thread = threading.Thread(target=self._try, args=(snapshot,), daemon=True)
@@ -95,6 +95,13 @@ class CheckpointWriter:
         if error is not None:
             raise error
 
+    def name_those_left(self, state: TrainingState) -> None:
+        """Name the best checkpoint and the window among those that are there."""
+        there = self.run.checkpoints()
+        state.window.keep_only([each.update for each in there if each.update])
+        state.best = best_that_is_left(there, state)
+        point_to_checkpoints(self.run, state)
+
     def _lost(self) -> JtransError | None:
         """Wait until the checkpoint is written; return why it could not be."""
         try:
@@ -102,13 +109,6 @@ class CheckpointWriter:
         except JtransError as error:
             return error
         return None
-
-    def _forget_lost(self, state: TrainingState) -> None:
-        """Name the best checkpoint and the window among those that are there."""
-        there = self.run.checkpoints()
-        state.window.keep_only([each.update for each in there if each.update])
-        state.best = best_that_is_left(there, state)
-        point_to_checkpoints(self.run, state)
 
     @contextlib.contextmanager
     def finishing(self) -> Iterator[None]:
