@@ -29,24 +29,22 @@ class Saved:
 def remove_surplus(
     run: Run,
     keep: KeepConfig,
-    update: int,
     *,
     metric: str,
     needed: Collection[int],
     damaged: Collection[int],
 ) -> None:
-    """Delete the checkpoints up to `update`, the newest, that `keep` does not cover.
+    """Delete the checkpoints that `keep` does not cover.
 
     They are ranked by `metric`, a key of `METRICS`; those of the `needed` updates stay.
-    Checkpoints that cannot be read are left alone, and so are those of the `damaged` updates and
-    those after `update`: training was resumed from an earlier one because they are damaged.
+    Checkpoints that cannot be read are left alone, and so are those of the `damaged` updates:
+    training was resumed from an earlier one.
     """
     checkpoints: list[Checkpoint] = []
     saved: list[Saved] = []
     for checkpoint in run.checkpoints():
         is_whole = all((checkpoint.folder / name).is_file() for name in (WEIGHTS, OPTIMISER, STATE))
-        number = checkpoint.update or 0
-        if not is_whole or number > update or number in damaged:
+        if not is_whole or checkpoint.update in damaged:
             continue
         try:
             state = read_state(checkpoint)

@@ -142,7 +142,6 @@ class CheckpointWriter:
         remove_surplus(
             self.run,
             self.training.keep,
-            state.update,
             metric=self.training.best_metric,
             needed={*state.window.needed, *([state.best["update"]] if state.best else [])},
             damaged=self.damaged,
