@@ -14,7 +14,6 @@ import contextlib
 import dataclasses
 import random
 from collections.abc import Mapping
-from types import ModuleType
 from typing import Any
 
 import safetensors.torch
@@ -28,6 +27,7 @@ from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import load_weights
 from jtrans.runs import OPTIMISER, STATE, WEIGHTS, Checkpoint, damaged
 from jtrans.training.distributed.ranks import Ranks
+from jtrans.training.divergence.random_state import random_module
 from jtrans.training.state import TrainingState
 from jtrans.training.weights.moving_average import MovingAverage
 from jtrans.training.weights.shards import assign, is_sharded, like
@@ -93,11 +93,6 @@ def load_optimiser(checkpoint: Checkpoint, model: TranslationModel, optimiser: O
         _restore_optimiser(model, optimiser, safetensors.torch.load_file(file))
     except DAMAGES as error:
         raise damaged(file, error) from error
-
-
-def random_module(device: torch.device) -> ModuleType | None:
-    """Return the module with the random state of an accelerator, None for a CPU."""
-    return {"cuda": torch.cuda, "mps": torch.mps}.get(device.type)
 
 
 def read_state(checkpoint: Checkpoint) -> TrainingState:

@@ -27,7 +27,7 @@ from jtrans.decoding.search.phrases import SearchConstraints
 from jtrans.errors import WorkError
 from jtrans.models.base import TranslationModel
 from jtrans.nn.layer import Recompute, set_recompute
-from jtrans.training.checkpoint import random_module
+from jtrans.training.divergence.random_state import random_module
 from jtrans.training.objective import Objective, batch_loss
 from scripts.gpu import speed
 from scripts.gpu.correctness import COMPILED_TOLERANCE, SYSTEMS, comparison, distance

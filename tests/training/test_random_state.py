@@ -15,6 +15,7 @@ from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.runs import Run
 from jtrans.training import checkpoint
 from jtrans.training.checkpoint import load_checkpoint
+from jtrans.training.divergence.random_state import random_module
 from jtrans.training.optimisation.optimiser import make_optimiser
 from jtrans.training.saving import snapshot
 from jtrans.training.saving.snapshot import Snapshot
@@ -73,7 +74,7 @@ def test_another_kind_of_device_keeps_its_state(
 
 def test_each_kind_of_accelerator_has_its_generator() -> None:
     kinds = ("cpu", "cuda:1", "mps")
-    modules = [checkpoint.random_module(torch.device(kind)) for kind in kinds]
+    modules = [random_module(torch.device(kind)) for kind in kinds]
     assert modules == [None, torch.cuda, torch.mps]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Self
 
 import torch
@@ -22,15 +23,18 @@ class RandomState:
     @classmethod
     def of(cls, device: torch.device) -> Self:
         """Return the present state."""
-        device_state = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
-        device_state = torch.mps.get_rng_state() if device.type == "mps" else device_state
+        module = random_module(device)
+        device_state = None if module is None else module.get_rng_state(device)
         return cls(device, torch.get_rng_state(), device_state, random.getstate())
 
     def restore(self) -> None:
         """Make all generators continue from this state."""
         torch.set_rng_state(self.cpu)
         random.setstate(self.python)
-        if self.device_state is not None and self.device.type == "cuda":
-            torch.cuda.set_rng_state(self.device_state, self.device)
-        elif self.device_state is not None:
-            torch.mps.set_rng_state(self.device_state)
+        if (module := random_module(self.device)) is not None:
+            module.set_rng_state(self.device_state, self.device)
+
+
+def random_module(device: torch.device) -> ModuleType | None:
+    """Return the module with the random state of an accelerator, None for a CPU."""
+    return {"cuda": torch.cuda, "mps": torch.mps}.get(device.type)

@@ -20,7 +20,8 @@ from torch.optim import Optimizer
 from jtrans.files import write_json
 from jtrans.models.base import TranslationModel
 from jtrans.runs import OPTIMISER, STATE, WEIGHTS, Run, step_name
-from jtrans.training.checkpoint import FORMAT, random_module, state_tensors
+from jtrans.training.checkpoint import FORMAT, state_tensors
+from jtrans.training.divergence.random_state import random_module
 from jtrans.training.state import TrainingState
 from jtrans.training.weights.shards import is_sharded, whole
 
