@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -85,15 +84,13 @@ class Tracer:
         That costs at most as much as computing the whole micro-batch log2(B) + 1 times.
         """
         parts = [indices]
-        for _ in range(math.ceil(math.log2(max(1, indices.size)))):
-            smaller: list[MicroBatch] = []
-            for part in parts:
-                halves = np.array_split(part, 2) if part.size > 1 else [part]
-                smaller += [
-                    half
-                    for half in halves
-                    if part.size == 1 or self._fault(attempt, half) is not None
-                ]
+        while any(part.size > 1 for part in parts):
+            smaller = [
+                half
+                for part in parts
+                for half in np.array_split(part, min(2, part.size))
+                if part.size == 1 or self._fault(attempt, half) is not None
+            ]
             if not 0 < len(smaller) <= MOST_PARTS:
                 break
             parts = smaller
