@@ -45,12 +45,10 @@ class TensorBoard:
         update: updates done so far; what an interrupted training wrote after it is hidden.
 
     Raises:
-        ConfigError: the package tensorboard is not installed.
         JtransError: the disk is full, or cannot be written to.
     """
 
     def __init__(self, folder: Path, update: int) -> None:
-        check_installed()
         from torch.utils.tensorboard import SummaryWriter
 
         self._folder = folder
@@ -63,10 +61,6 @@ class TensorBoard:
         Raises:
             JtransError: the disk is full, or cannot be written to.
         """
-        with disk_errors(self._folder):
-            self._add(event, update, values)
-
-    def _add(self, event: str, update: int, values: Mapping[str, Any]) -> None:
         scalars = {
             tag: values[name]
             for name, tag in CURVES.get(event, {}).items()
@@ -74,14 +68,15 @@ class TensorBoard:
         }
         for kind, share in values.get("accuracy", {}).items():
             scalars[f"valid/{kind}_accuracy"] = share
-        for tag, value in scalars.items():
-            self._writer.add_scalar(tag, value, update)
-        for number, sample in enumerate(values.get("samples", ())):
-            # indented: text as it is, not Markdown
-            lines = [f"    {name:<10}  {text}" for name, text in sample.items()]
-            self._writer.add_text(f"valid/sample_{number}", "\n".join(lines), update)
-        if event in ("validation", "end"):
-            self._writer.flush()
+        with disk_errors(self._folder):
+            for tag, value in scalars.items():
+                self._writer.add_scalar(tag, value, update)
+            for number, sample in enumerate(values.get("samples", ())):
+                # indented: text as it is, not Markdown
+                lines = [f"    {name:<10}  {text}" for name, text in sample.items()]
+                self._writer.add_text(f"valid/sample_{number}", "\n".join(lines), update)
+            if event in ("validation", "end"):
+                self._writer.flush()
 
 
 def check_installed() -> None:
