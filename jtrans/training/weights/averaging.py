@@ -82,15 +82,11 @@ def undamaged_hint(run: Run) -> Iterator[None]:
     try:
         yield
     except CheckpointError as error:
-        if error.kind != "checkpoint.damaged":
-            raise
-        updates = ",".join(str(each.update) for each in run.checkpoints() if _is_whole(each))
-        others = (
-            f"choose undamaged ones: --steps {updates}" if updates else "train again (--restart)"
-        )
-        raise CheckpointError(
-            error.message, where=error.where, hint=others, kind=error.kind
-        ) from error
+        if error.kind == "checkpoint.damaged":
+            updates = ",".join(str(each.update) for each in run.checkpoints() if _is_whole(each))
+            one_of = f"choose undamaged ones: --steps {updates}"
+            error.hint = one_of if updates else "train again (--restart)"
+        raise
 
 
 def replaced_average(run: Run, checkpoints: Sequence[Checkpoint], name: str) -> list[str]:
