@@ -24,7 +24,6 @@ import torch
 
 from jtrans import __version__
 from jtrans.config import Config
-from jtrans.data.ids import ParallelIds
 from jtrans.errors import JtransError
 from jtrans.files import cache_folder, read_json, text_digest, write_json
 from jtrans.nn.device import device_name, wait_for
@@ -69,7 +68,7 @@ def largest_size(trainer: Trainer, config: Config) -> int | None:
     # statistics of a micro-batch would be those of its parts
     if is_set or training.deterministic or model.has_batch_statistics or _is_short(trainer):
         return None
-    candidates = list(_candidates(trainer.plan, trainer.pairs, model.is_joint, model.device))
+    candidates = list(_candidates(trainer.plan, model.device))
     if len(candidates) < 2:
         return None
     key = _key(trainer, config)
@@ -85,7 +84,6 @@ def largest_size(trainer: Trainer, config: Config) -> int | None:
         trials = list(_trials(trainer, candidates))
     largest = chosen_size(trials, trainer.plan.size(candidates[-1]))
     with contextlib.suppress(JtransError, OSError):  # a cache that cannot be written
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, {"key": key, "largest": largest})
     return largest
 
@@ -109,18 +107,16 @@ def _is_short(trainer: Trainer) -> bool:
     return updates is not None and updates < FEWEST_UPDATES
 
 
-def _candidates(
-    plan: UpdatePlan, pairs: ParallelIds, is_joint: bool, device: torch.device
-) -> Iterator[MicroBatch]:
+def _candidates(plan: UpdatePlan, device: torch.device) -> Iterator[MicroBatch]:
     """Yield micro-batches of copies of a long pair, each about twice as large, up to the limit."""
-    S, T = pairs.source.lengths, pairs.target.lengths
-    costs = S * T if is_joint else S + T
+    S, T = plan.pairs.source.lengths, plan.pairs.target.lengths
+    costs = S * T if plan.is_joint else S + T
     place = int(LONG * (costs.size - 1))
     pair = int(np.argpartition(costs, place)[place])
     count = plan.sampler.max_tokens // int(T[pair])
     if plan.sampler.max_joint is not None:
         count = min(count, plan.sampler.max_joint // int(costs[pair]))
-    smallest = SMALLEST["cpu" if device.type == "cpu" else "cuda"][is_joint]
+    smallest = SMALLEST["cpu" if device.type == "cpu" else "cuda"][plan.is_joint]
     halvings = 0
     while (count >> halvings) * int(costs[pair]) >= 2 * smallest:
         halvings += 1
