@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from jtrans.errors import JtransError, did_you_mean, name_hint
+from jtrans.errors import ConfigError, did_you_mean, name_hint
 
-Error = TypeVar("Error", bound=JtransError)
 MOST_SHOWN = 100  # characters of a wrong value
 Origins = Sequence[Mapping[str, str]]  # places by dotted key, the most important first
 
@@ -18,19 +17,17 @@ Origins = Sequence[Mapping[str, str]]  # places by dotted key, the most importan
 def explain_fault(
     error: ValidationError,
     schema: type[BaseModel],
-    error_type: type[Error],
     *,
     where: str,
     hint: str,
     prefix: str = "",
     origins: Origins = (),
-) -> Error:
+) -> ConfigError:
     """Turn pydantic's first fault into an error a user can act on.
 
     Args:
         error: the error that `schema.model_validate` raised.
         schema: names the valid keys.
-        error_type: the class of the error; its default kind is the prefix of the error's kind.
         where: the file or option, unless `origins` has a more exact one.
         hint: what to do about a wrong value; for a wrong key it is the closest valid one.
         prefix: the section that `schema` describes, put before each key.
@@ -40,19 +37,18 @@ def explain_fault(
     parts = _key_parts(fault)
     key = ".".join([prefix, *parts] if prefix else parts)
     place = origin_of(key, origins, where)
-    kind = f"{error_type.default_kind}.value"
     if fault["type"] == "extra_forbidden":
         valid = _sibling_keys(schema, parts)
         near = did_you_mean(parts[-1], valid)
         section = "".join(f"{part}." for part in key.split(".")[:-1])
         hint = f"did you mean {section}{near}?" if near else f"valid keys: {', '.join(valid)}"
-        kind = f"{error_type.default_kind}.unknown-key"
-        return error_type(f"unknown key {key}", where=place, hint=hint, kind=kind)
+        message, kind = f"unknown key {key}", "config.unknown-key"
+        return ConfigError(message, where=place, hint=hint, kind=kind)
     if fault["type"] == "value_error":
         message = str(fault["msg"]).removeprefix("Value error, ")
         hint = getattr(fault["ctx"]["error"], "hint", hint)
         place = f"{key}, {place}" if key else place
-        return error_type(message, where=place, hint=hint, kind=kind)
+        return ConfigError(message, where=place, hint=hint, kind="config.value")
     if fault["type"] == "literal_error":
         hint = name_hint(
             str(fault["input"]), re.findall(r"'(.+?)'", fault["ctx"]["expected"]), hint
@@ -65,7 +61,7 @@ def explain_fault(
     size = len(parts)
     rules = [_rule(other) for other in error.errors() if _key_parts(other)[:size] == parts]
     message = f"{key}: {', or '.join(dict.fromkeys(rules))}{shown}"
-    return error_type(message, where=place, hint=hint, kind=kind)
+    return ConfigError(message, where=place, hint=hint, kind="config.value")
 
 
 def _cut(text: str) -> str:

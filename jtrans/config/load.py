@@ -219,9 +219,7 @@ def build_config(
         return Config.model_validate(values)
     except ValidationError as error:
         places = origins()
-        fault = explain_fault(
-            error, schema, ConfigError, where=where, hint=hint, prefix=prefix, origins=places
-        )
+        fault = explain_fault(error, schema, where=where, hint=hint, prefix=prefix, origins=places)
         chosen = origin_of("model.system", places, where)
         is_unknown = fault.kind == "config.unknown-key" and prefix == "model"
         if is_unknown and chosen.startswith("from ") and fault.where != chosen:

@@ -12,7 +12,6 @@ from pydantic import Field, ValidationError, model_validator
 
 from jtrans.config import ConfigSection, Count, explain_fault
 from jtrans.corpora.parallel import Corpus
-from jtrans.errors import ConfigError
 
 Options = dict[str, str | int | float | bool]
 # The formats of `jtrans.corpora.formats.readers`.
@@ -131,4 +130,4 @@ def read_entry(path: Path, load: Callable[[], Corpus]) -> Entry:
         return Entry.model_validate({**table, "name": path.stem, "load": load})
     except ValidationError as error:
         hint = "the other entries of the catalogue are examples"
-        raise explain_fault(error, Entry, ConfigError, where=str(path), hint=hint) from error
+        raise explain_fault(error, Entry, where=str(path), hint=hint) from error

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from jtrans.config import ConfigSection, Count, explain_fault
-from jtrans.errors import ConfigError
 from jtrans.preparation.clean import Rules
 
 # The options that a reused pipeline has already determined.
@@ -115,7 +114,7 @@ class PrepareOptions(ConfigSection):
             hint = "jtrans prepare --help shows the valid values"
             if first["loc"] == ("drop_leaked",):  # False is a value in Python only
                 hint = "--keep-leaked keeps such pairs"
-            fault = explain_fault(error, PrepareOptions, ConfigError, where="", hint=hint)
+            fault = explain_fault(error, PrepareOptions, where="", hint=hint)
             fault.kind = _KINDS.get(first["type"], fault.kind)
             raise fault from error
 
