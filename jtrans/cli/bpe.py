@@ -45,8 +45,7 @@ def learn(
     from jtrans.text.bpe import count_file, count_merges
     from jtrans.text.bpe import learn as learn_merges
 
-    for path in inputs:
-        check_outputs({"--input": str(path)}, {"--output": output})
+    check_outputs([("--input", str(path)) for path in inputs], {"--output": output})
     counts: list[Counter[str]] = [count_file(path) for path in inputs]
     try:
         codes = learn_merges(counts, merges, min_frequency=min_frequency)

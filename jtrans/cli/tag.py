@@ -70,7 +70,7 @@ def tag(
     from jtrans.runs import find_run
 
     check_choice("--format", output_format, FORMATS)
-    check_outputs({"--input": input_file}, {"--output": output_file})
+    check_outputs([("--input", input_file)], {"--output": output_file})
     opened = find_run(run)
     opened.checkpoint(checkpoint)
     source = LineInput(input_file)

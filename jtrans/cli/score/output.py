@@ -34,13 +34,7 @@ def check_sentences(options: ScoreOptions) -> None:
             "--sentences writes to a file: the scores of systems are on stdout",
             "--sentences sentences.jsonl",
         )
-    _check_output("--sentences", str(options.sentences), options.inputs())
-
-
-def _check_output(option: str, name: str, inputs: Sequence[tuple[str, str]]) -> None:
-    """Refuse a file that cannot be written, or is one of the inputs, given after their options."""
-    for given in ({}, *({other: file} for other, file in inputs)):
-        check_outputs(given, {option: name})
+    check_outputs(options.inputs(), {"--sentences": options.sentences})
 
 
 def write_sentences(report: ScoreReport, name: str) -> None:
@@ -86,7 +80,7 @@ class TranslationFolder:
         paths = [self.folder / f"{name}.{language}" for name in names]
         corpora = [member.corpus.folder.resolve() for member in members]
         for path in paths:
-            _check_output("--output", str(path), self.inputs)
+            check_outputs(self.inputs, {"--output": str(path)})
             if any(path.resolve().is_relative_to(corpus) for corpus in corpora):
                 raise _refusal(f"{path} would be in a prepared corpus")
         return paths

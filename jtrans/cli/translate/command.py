@@ -88,7 +88,7 @@ def translate(
     check_choice("--format", output_format, FORMATS)
     check_choice("--engine", engine, ENGINES)
     check_outputs(
-        {"--input": input_file, **constraints.files()},
+        [("--input", input_file), *constraints.files().items()],
         {"--output": output_file, "--alignments-file": aligned.alignments_file},
     )
     for_text = {

@@ -9,7 +9,7 @@ import shlex
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -29,36 +29,38 @@ STANDARD_INPUT = "standard input"
 _END = b""
 
 
-def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]) -> None:
+def check_outputs(
+    inputs: Iterable[tuple[str, str | None]], outputs: Mapping[str, str | None]
+) -> None:
     """Refuse to write to a folder, text as .gz, over a file that is read, or twice to the same one.
 
     Files that exist while an output is written count (`_written`).
 
     Args:
-        inputs: files by the options that name them; None and ``-`` are no files.
-        outputs: the same of files to write.
+        inputs: files, each after the option that names it; None and ``-`` are no files.
+        outputs: files to write, by the options that name them.
 
     Raises:
         JtransError: an option names a folder or a packed file, or two options name the same file.
     """
-    earlier = [(option, [name]) for option, name in inputs.items() if name is not None]
+    earlier = [(option, [name]) for option, name in inputs if name is not None]
     for option, name in outputs.items():
-        if name is not None and Path(name).is_dir():
+        if name is None:
+            continue
+        if Path(name).is_dir():
             raise JtransError(
                 f"cannot write {name or repr(name)}: is a directory",
                 where=option,
                 hint="choose another path",
                 kind="disk.not-a-folder",
             )
-        if name is not None and (plain := without_packing(name)) != name:
+        if (plain := without_packing(name)) != name:
             raise JtransError(
                 f"the output is plain text, and {name} would be read as compressed",
                 where=option,
                 hint=f"{option} {shlex.quote(plain)}, and compress it afterwards",
                 kind="command.packed-output",
             )
-        if name is None:
-            continue
         for other, taken in earlier:
             same = (file for file in taken if any(_is_same_file(file, x) for x in _written(name)))
             if (file := next(same, None)) is not None:
