@@ -26,7 +26,7 @@ class StopSignals:
 
     def __init__(self, *, talks: bool = True, is_rank: bool = False) -> None:
         self._talks, self._is_rank = talks, is_rank
-        self._number: int | None = None
+        self.number: int | None = None  # of the first signal that was received
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -43,20 +43,15 @@ class StopSignals:
 
     def are_set(self) -> bool:
         """Return whether a signal was received."""
-        return self._number is not None
+        return self.number is not None
 
     @property
     def exit_code(self) -> int | None:
         """130 after SIGINT, 143 after SIGTERM, 129 after SIGHUP, None without a signal."""
-        return None if self._number is None else 128 + self._number
-
-    @property
-    def number(self) -> int | None:
-        """The first signal that was received."""
-        return self._number
+        return None if self.number is None else 128 + self.number
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        if self._number is not None:
+        if self.number is not None:
             if self._is_rank:
                 return
             if number == signal.SIGINT:
@@ -64,7 +59,7 @@ class StopSignals:
             if number == signal.SIGTERM:
                 raise SystemExit(128 + number)
             return  # a shell and the system both send SIGHUP; systemd sends it after SIGTERM
-        self._number = number
+        self.number = number
         if not self._talks:
             return
         # a signal that interrupts the writing of a line cannot write another
