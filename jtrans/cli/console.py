@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as RichProgress
-    from rich.progress import TaskID
     from typing_extensions import Buffer
 
 
@@ -230,7 +229,6 @@ class TerminalProgress:
 
     def __init__(self) -> None:
         self._bar: RichProgress | None = None
-        self._task: TaskID | None = None
         self._name = ""
         self._lines: _PlainLines | None = None
         self._warned: set[str] = set()
@@ -255,28 +253,25 @@ class TerminalProgress:
             if self._lines is None or self._lines.task != task:
                 self._lines = _PlainLines(task, done, unit)
             self._lines.advance(done, total)
-            if total is not None and done >= total:
-                self._close()
-            return
-        self._draw(task, done, total, unit)
+        else:
+            self._draw(task, done, total, unit)
+        if total is not None and done >= total:
+            self._close()
 
     def _draw(self, task: str, done: int, total: int | None, unit: str) -> None:
         if self._bar is None or task != self._name:
             self._close()
             self._bar, self._name = _live_bar(unit, is_open=total is None), task
-            self._task = self._bar.add_task(task, total=total, completed=done)
+            self._bar.add_task(task, total=total, completed=done)
             self._bar.start()
             _bars.add(self._bar)
-        if self._task is not None:
-            self._bar.update(self._task, completed=done, total=total)
-        if total is not None and done >= total:
-            self._close()
+        self._bar.update(self._bar.task_ids[0], completed=done, total=total)
 
     def _close(self) -> None:
         if self._bar is not None:
             self._bar.stop()
             _bars.discard(self._bar)
-            self._bar, self._task, self._name = None, None, ""
+            self._bar, self._name = None, ""
         self._lines = None  # the next task begins to count anew, even if it has the same name
 
 
