@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jtrans.cli.tables import print_table
 from jtrans.errors import how_many
 from jtrans.processors import is_alive
+from jtrans.runs.event_log import number
 
 if TYPE_CHECKING:
     from jtrans.config import Config
@@ -40,7 +41,7 @@ def run_values(run: Run) -> dict[str, Any]:
     course = [event for event in events if event.get("event") not in ("skip", "split")]
 
     def highest(name: str) -> Any:
-        return max((_number(event, name) for event in course), default=0)
+        return max((number(event, name) for event in course), default=0)
 
     def plain(kind: str) -> list[dict[str, Any]]:
         return [_plain(event) for event in events if event.get("event") == kind]
@@ -144,12 +145,12 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
     if values["dropped"]:
         rows.append(["dropped", f"{how_many(values['dropped'], 'update')} of abnormal gradients"])
     if skips := values["skips"]:
-        left_out = sum(_number(each, "named") for each in skips if each.get("left_out"))
+        left_out = sum(number(each, "named") for each in skips if each.get("left_out"))
         rows.append(["skipped", skipped_text(len(skips), left_out)])
     if values["returns"]:
         last = values["returns"][-1]
-        returns = _number(last, "returns")
-        is_halved = _number(last, "learning_rate") * 2**returns == values["learning_rate"]
+        returns = number(last, "returns")
+        is_halved = number(last, "learning_rate") * 2**returns == values["learning_rate"]
         rows.append(["diverged", returns_text(returns, is_halved=is_halved)])
     if values["splits"]:
         split = how_many(values["splits"], "micro-batch", "es")
@@ -246,11 +247,6 @@ def _is_end(event: Mapping[str, Any]) -> bool:
     return event.get("event") == "end"
 
 
-def _number(event: Mapping[str, Any], name: str) -> Any:
-    value = event.get(name)
-    return value if isinstance(value, int | float) and math.isfinite(value) else 0
-
-
 def _plain(event: Mapping[str, Any]) -> dict[str, Any]:
     """Return a logged event as numbers and texts that JSON has."""
     return {
@@ -283,10 +279,10 @@ def _validation_row(event: Mapping[str, Any]) -> list[str]:
     from jtrans.cli.train.table import duration
 
     train, valid, perplexity, bleu = (event.get(name) for name in SHOWN)
-    epoch, update = (f"{_number(event, name):,}" for name in ("epoch", "update"))
+    epoch, update = (f"{number(event, name):,}" for name in ("epoch", "update"))
     mark = " *" if event.get("is_best") else "  "
     losses = [_decimal(train, 2), _decimal(valid, 2), _decimal(perplexity, 1)]
-    seconds = duration(_number(event, "seconds"))
+    seconds = duration(number(event, "seconds"))
     return [epoch, update, *losses, f"{_decimal(bleu, 1)}{mark}", seconds]
 
 

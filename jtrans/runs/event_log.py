@@ -58,11 +58,12 @@ class EventLog:
         kept: list[dict[str, Any]] = []
         for event in self.events():
             if event.get("event") == "return":
-                back = _update(event)
+                back = number(event, "update")
                 kept = [
                     each
                     for each in kept
-                    if each.get("event") not in ("train", "validation") or _update(each) <= back
+                    if each.get("event") not in ("train", "validation")
+                    or number(each, "update") <= back
                 ]
             kept.append(event)
         return kept
@@ -115,6 +116,7 @@ def vanished(folder: Path) -> WorkError:
     )
 
 
-def _update(event: dict[str, Any]) -> float:
-    update = event.get("update")
-    return update if isinstance(update, int | float) and math.isfinite(update) else 0
+def number(event: Mapping[str, Any], name: str) -> Any:
+    """Return a number of a logged event; 0 if there is none, or it is not finite."""
+    value = event.get(name)
+    return value if isinstance(value, int | float) and math.isfinite(value) else 0
