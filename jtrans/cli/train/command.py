@@ -71,12 +71,11 @@ def train(
     place = place_of_process()
     count = ranks.count_processes(machine.processes, machine.gpus, machine.device)
     if start.dry_run:
-        _check_dry_run(
-            count=count,
-            is_sharded=machine.shard_model,
-            seeds=seeded.seeds,
-            tensorboard=tensorboard,
-        )
+        if count is not None or machine.shard_model or seeded.seeds is not None or tensorboard:
+            raise usage_error(
+                "--dry-run measures one process and one seed, and writes nothing",
+                "leave out --processes, --gpus, --shard-model, --seeds and --tensorboard",
+            )
         _note_unused(settings, config)
         from jtrans.cli.train.estimate import show_estimate
 
@@ -107,17 +106,6 @@ def _load_config(recipe: str, settings: Sequence[str], named: Mapping[str, Any])
         if error.kind == "config.unknown-recipe" and path.is_file():
             error.hint = shlex.join(["jtrans", "train", str(path), "--run", str(path.parent)])
         raise
-
-
-def _check_dry_run(
-    *, count: int | None, is_sharded: bool, seeds: str | None, tensorboard: bool
-) -> None:
-    """Refuse a dry run of several processes or seeds, or one that writes curves."""
-    if count is not None or is_sharded or seeds is not None or tensorboard:
-        raise usage_error(
-            "--dry-run measures one process and one seed, and writes nothing",
-            "leave out --processes, --gpus, --shard-model, --seeds and --tensorboard",
-        )
 
 
 def _begin(place: Place | None, count: int | None, machine: MachineOptions) -> None:
