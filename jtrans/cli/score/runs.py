@@ -83,7 +83,10 @@ def report_on_runs(
         sentence_scores,
     )
     if searches:  # what is expected is of one search
-        warnings += _fitted(split)
+        if split != "valid":
+            warnings.append(
+                f"a search that is chosen on {split} is fitted to it: choose with --split valid"
+            )
         return ScoreReport(evaluation, target, text, details, other_warnings=warnings)
     is_window = decoding.checkpoint == WINDOW
     bands, unchecked = _bands(members, evaluation, used, tokenizer, is_window=is_window)
@@ -106,12 +109,6 @@ def _opened(
         return open_searches(runs, split, searches, data, _Bar())
     open_all = open_windows if decoding.checkpoint == WINDOW else open_members
     return open_all(runs, split, decoding, data, _Bar())
-
-
-def _fitted(split: str) -> list[str]:
-    if split == "valid":
-        return []
-    return [f"a search that is chosen on {split} is fitted to it: choose with --split valid"]
 
 
 class _Bar(console.TerminalProgress):
