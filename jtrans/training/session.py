@@ -18,7 +18,6 @@ from jtrans import __version__
 from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError, CorpusError
-from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import system_configs
 from jtrans.nn.device import DeviceInfo, resolve_device
 from jtrans.runs import Run, find_run
@@ -200,11 +199,29 @@ class _Session:
                 kind="command.usage",
             )
         with existing.lock() if existing else contextlib.nullcontext():
-            info = _run_info(self.corpus, trainer.model, initial, copied)
-            info["keep_optimiser"] = self.keep_optimiser
-            info[LARGEST] = trainer.plan.largest
+            info = self._run_info(trainer, initial, copied)
             pipeline, is_replaced = self.corpus.pipeline, existing is not None
             Run.create(self.run, plan.config, pipeline, info, replaces=is_replaced)
+
+    def _run_info(
+        self, trainer: Trainer, initial: Run | None, copied: Sequence[CopiedWeights]
+    ) -> dict[str, Any]:
+        corpus, model = self.corpus, trainer.model
+        return {
+            "data": str(corpus.folder.resolve()),
+            "corpus": corpus.name,
+            "train": identity(corpus, "train"),
+            "labels": {k: v for k, v in corpus.label_names.items() if k in model.auxiliary_weights},
+            "parameters": model.parameter_count(),
+            "frozen_parameters": model.frozen_count(),
+            "init_from": [dataclasses.asdict(weights) for weights in copied],
+            "from": str(initial.folder) if initial else None,
+            "launch": launch_id(),
+            "jtrans": __version__,
+            "torch": torch.__version__,
+            "keep_optimiser": self.keep_optimiser,
+            LARGEST: trainer.plan.largest,
+        }
 
     def _start(
         self,
@@ -260,24 +277,3 @@ def find_existing(folder: Path, *, restart: bool) -> Run | None:
             kind="run.not-a-run",
         )
     return None
-
-
-def _run_info(
-    corpus: PreparedCorpus,
-    model: TranslationModel,
-    initial: Run | None,
-    copied: Sequence[CopiedWeights],
-) -> dict[str, Any]:
-    return {
-        "data": str(corpus.folder.resolve()),
-        "corpus": corpus.name,
-        "train": identity(corpus, "train"),
-        "labels": {k: v for k, v in corpus.label_names.items() if k in model.auxiliary_weights},
-        "parameters": model.parameter_count(),
-        "frozen_parameters": model.frozen_count(),
-        "init_from": [dataclasses.asdict(weights) for weights in copied],
-        "from": str(initial.folder) if initial else None,
-        "launch": launch_id(),
-        "jtrans": __version__,
-        "torch": torch.__version__,
-    }
