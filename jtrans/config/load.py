@@ -113,10 +113,9 @@ def load_config(
         inherited, more = _read_base(path, str(base))
         inherited.pop("expect", None)  # scores of the base's own settings
         values, files = _merge_files(inherited, values), [*more, path]
-    origins: dict[str, str] = {}
     parsed = [_parse_override(override) for override in overrides]
     chosen = (options or {}).items()
-    origins |= dict.fromkeys(set_values(values, parsed, "--set"), "from --set")
+    origins = dict.fromkeys(set_values(values, parsed, "--set"), "from --set")
     origins |= dict.fromkeys(set_values(values, chosen, "an option"), "from an option")
     drop_expectations(values, origins)
     return build_config(
@@ -282,15 +281,6 @@ def _named_twice(old: str, new: str, where: str) -> ConfigError:
     )
 
 
-def _no_section(key: str, section: str, value: Any, where: str) -> ConfigError:
-    return ConfigError(
-        f"{key} cannot be set: {section} should be a section (got {value!r})",
-        where=where,
-        hint=f"remove the setting {section} = {value!r}",
-        kind="config.value",
-    )
-
-
 def _read_base(path: Path, base: str) -> tuple[dict[str, Any], list[Path]]:
     """Read the file that `path` extends, and return its values and the files they are from.
 
@@ -410,7 +400,12 @@ def _set_value(values: dict[str, Any], key: str, value: Any, where: str) -> str:
         if inner is None:
             inner = place[section] = {}
         if not isinstance(inner, dict):
-            raise _no_section(key, section, inner, where)
+            raise ConfigError(
+                f"{key} cannot be set: {section} should be a section (got {inner!r})",
+                where=where,
+                hint=f"remove the setting {section} = {inner!r}",
+                kind="config.value",
+            )
         place = inner
     for old, new in RENAMED.items():
         if new == key:
