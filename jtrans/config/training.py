@@ -247,21 +247,22 @@ class TrainingConfig(ConfigSection):
                 "--set training.r_drop=5, or --set training.cutoff=0",
             )
         self._check_schedule()
-        return self._check_window()
+        self._check_window()
+        return self
 
     def _check_schedule(self) -> None:
         schedule, rate = self.schedule, self.learning_rate
-        if schedule.has_end:
-            if schedule.updates is None and self.max_updates is None:
+        if schedule.has_end and schedule.updates is None:
+            if self.max_updates is None:
                 raise SettingError(
                     f"the schedule {schedule.name} needs the update at which it ends",
                     "--set training.schedule.updates=100000, or --set training.max_updates=100000",
                 )
-            if schedule.updates is None and (self.max_updates or 0) <= schedule.warmup:
+            if self.max_updates <= schedule.warmup:
                 raise SettingError(
                     f"the schedule {schedule.name} ends at max_updates {self.max_updates:,}, "
                     f"within its warm-up of {schedule.warmup:,}",
-                    f"--set training.schedule.warmup={(self.max_updates or 0) // 10}",
+                    f"--set training.schedule.warmup={self.max_updates // 10}",
                 )
         if schedule.name in ("plateau", "constant", "inverse-sqrt") and rate < schedule.floor:
             raise SettingError(
@@ -270,7 +271,7 @@ class TrainingConfig(ConfigSection):
                 f"--set training.schedule.floor={rate / 1000:g}",
             )
 
-    def _check_window(self) -> Self:
+    def _check_window(self) -> None:
         window, most = self.keep.window, self.most_validations
         if window == 1:
             raise SettingError(
@@ -288,4 +289,3 @@ class TrainingConfig(ConfigSection):
                 f"{most}",
                 "validate more often, train longer, or --set training.keep.window=0",
             )
-        return self
