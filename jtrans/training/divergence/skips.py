@@ -17,7 +17,6 @@ from jtrans.training.divergence.trace import Attempt, Cause, Tracer
 from jtrans.training.divergence.trouble import Trouble
 from jtrans.training.events import Skip
 from jtrans.training.micro_batches import GradientAccumulator, UpdateLoss
-from jtrans.training.updates import MicroBatch
 from jtrans.training.validation import Validator
 
 MOST_SHOWN = 100  # sentences that an event names
@@ -42,8 +41,11 @@ class Skips:
 
     def __init__(self, accumulator: GradientAccumulator, ranks: Ranks, seed: int) -> None:
         self.ranks = ranks
-        self.seed = seed
-        self.tracer = Tracer(accumulator, self._before)
+        self.tracer = Tracer(
+            accumulator,
+            # the generators were seeded by the updates done before
+            lambda update, indices: ranks.begin_micro_batch(seed, update - 1, indices),
+        )
         self._attempts: deque[Attempt] = deque(maxlen=READ_LATER + 1)
         self._last: Skip | None = None
 
@@ -127,10 +129,6 @@ class Skips:
         error = DivergedError(message, where=str(run), hint=hint)
         error.is_final = is_final
         return error
-
-    def _before(self, update: int, indices: MicroBatch) -> None:
-        # the generators were seeded by the updates done before
-        self.ranks.begin_micro_batch(self.seed, update - 1, indices)
 
 
 def _are_guilty(causes: list[Cause]) -> bool:
