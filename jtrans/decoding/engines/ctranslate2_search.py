@@ -282,12 +282,10 @@ class _Batch:
         return result
 
     def _hypothesis(self, candidate: _Candidate, log_probs: list[float]) -> Hypothesis:
-        length = len(candidate.tokens)
-        if not log_probs:
-            total = candidate.score * self.options.divisor(length)
-            return Hypothesis(candidate.tokens, candidate.score, total, [])
-        total = sum(log_probs)
-        return Hypothesis(candidate.tokens, self.options.normalise(total, length), total, log_probs)
+        if log_probs:
+            return Hypothesis.of(candidate.tokens, log_probs, self.options)
+        total = candidate.score * self.options.divisor(len(candidate.tokens))
+        return Hypothesis(candidate.tokens, candidate.score, total, [])
 
     def _searched(self) -> list[list[_Candidate]]:
         """Search for all sentences at once, and again for those that reach their own limit."""

@@ -152,10 +152,7 @@ class _Drawing:
                         drawn.append(its_tokens[i])
                         log_probs[sentence][i].append(its_log_probs[i])
         return [
-            [
-                Hypothesis(drawn, options.normalise(sum(values), len(values)), sum(values), values)
-                for drawn, values in zip(*pair, strict=True)
-            ][: options.nbest]
+            [Hypothesis.of(*each, options) for each in zip(*pair, strict=True)][: options.nbest]
             for pair in zip(tokens, log_probs, strict=True)
         ]
 

@@ -25,6 +25,12 @@ class Hypothesis:
     log_prob: float  # sum of `token_log_probs`
     token_log_probs: list[float]  # of each token given the tokens before it
 
+    @classmethod
+    def of(cls, tokens: list[int], log_probs: list[float], options: SearchOptions) -> Hypothesis:
+        """Return tokens with their log-probabilities, ranked as the options say."""
+        total = sum(log_probs)
+        return cls(tokens, options.normalise(total, len(tokens)), total, log_probs)
+
 
 class Trace:
     """What a search chose at each step, on device: tokens, back-pointers and log-probabilities.
@@ -78,12 +84,8 @@ class Trace:
         tokens, log_probs = self._follow(step, sentence, *last)
         finished: list[list[Hypothesis]] = [[] for _ in range(self._sentences)]
         for i, length in enumerate((step + 1).tolist()):
-            token_log_probs = log_probs[i, :length].tolist()
-            log_prob = sum(token_log_probs)
-            score = options.normalise(log_prob, length)
-            finished[sentence[i]].append(
-                Hypothesis(tokens[i, :length].tolist(), score, log_prob, token_log_probs)
-            )
+            its_tokens, its_log_probs = tokens[i, :length].tolist(), log_probs[i, :length].tolist()
+            finished[sentence[i]].append(Hypothesis.of(its_tokens, its_log_probs, options))
         for sentence_number, hypotheses in enumerate(finished):
             if not (hypotheses or may_fail):
                 raise self._failure(sentence_number)

@@ -91,7 +91,4 @@ class Graphs:
             if len(going) < len(active):
                 active, state = active[going], self.select(state, going)
             scores, state = self.step(best[going], position, state)
-        return [
-            Hypothesis(ids, options.normalise(sum(values), len(ids)), sum(values), values)
-            for ids, values in zip(tokens, log_probs, strict=True)
-        ]
+        return [Hypothesis.of(*each, options) for each in zip(tokens, log_probs, strict=True)]
