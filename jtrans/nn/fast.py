@@ -60,16 +60,8 @@ IN_BLOCKS: dict[str, dict[Block, Form]] = {
     }
 }
 
-# the same forms, which save memory by recomputing more in the backward pass
+# the blocks whose forms save memory, without `keeps`, by recomputing more in the backward pass
 _KEEPING = (FeedForward, MultiHeadAttention, TargetAttention, SourceAttention)
-SAVING = {
-    device: {
-        block: functools.partial(form, keeps=False) if block in _KEEPING else form
-        for block, form in forms.items()
-    }
-    for device, forms in IN_BLOCKS.items()
-}
-
 _NO_FORMS: dict[Block, Form] = {}
 LARGE = 16_384  # from this many positions of a grid on, blocks save memory and cost no time
 WIDE = 256  # from this width on, products are most of the work even in bf16
@@ -124,12 +116,13 @@ def form_in_blocks(
         if not is_large(x):
             return None
         saves_memory = True
-    table = SAVING if saves_memory else IN_BLOCKS
-    form = table.get(x.device.type, _NO_FORMS).get(type(block))  # type: ignore[arg-type]
+    form = IN_BLOCKS.get(x.device.type, _NO_FORMS).get(type(block))  # type: ignore[arg-type]
     if form is None or _must_be_plain():
         return None
     if not pays_in_blocks(x, saves_memory=saves_memory, has_norm=has_norm):
         return None
+    if saves_memory and isinstance(block, _KEEPING):
+        arguments["keeps"] = False
     return functools.partial(form, block, **arguments)
 
 
