@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from jtrans.nn.cpu.blocks import product_dtype
+
 
 @dataclass(frozen=True)
 class PreparedWeight:
@@ -63,7 +65,7 @@ class WeightNormLinear(nn.Module):
         parameters = (self.direction, self.length)
         if any(parameter.is_inference() for parameter in parameters):
             return self._normalised()  # such parameters have no version to compare
-        dtype = _dtype_of_products(self.direction)
+        dtype = product_dtype(self.direction)
         if self._prepared is None or not self._prepared.is_of(parameters, dtype):
             self._prepared = PreparedWeight(
                 tuple(parameter.detach() for parameter in parameters),
@@ -85,8 +87,3 @@ class WeightNormLinear(nn.Module):
         # torch's own fused form, a third of the time of the plain one, forward and backward
         weight: Tensor = torch._weight_norm(self.direction, self.length[:, None], 0)
         return weight
-
-
-def _dtype_of_products(weight: Tensor) -> torch.dtype:
-    kind = weight.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
