@@ -17,35 +17,25 @@ from numpy.typing import NDArray
 from jtrans.evaluation.scores import make_metric
 
 
-class MinimumBayesRisk:
-    """Expected utilities of candidates.
+def expected_utilities(
+    texts: Sequence[str], log_probs: Sequence[float] | None, utility: str, target_language: str
+) -> NDArray[np.float64]:
+    """Return the expected utility of each candidate, 0 to 100, [n].
 
     Args:
+        texts: the candidates.
+        log_probs: of the hypotheses of a search; None for samples.
         utility: ``chrf``, or ``bleu`` (of effective order, smoothed).
         target_language: decides the tokenizer of BLEU.
     """
-
-    def __init__(self, utility: str, target_language: str) -> None:
-        self._metric = make_metric(utility, None, target_language=target_language)
-
-    def expected(
-        self, texts: Sequence[str], log_probs: Sequence[float] | None = None
-    ) -> NDArray[np.float64]:
-        """Return the expected utility of each candidate, 0 to 100, [n].
-
-        Args:
-            texts: the candidates.
-            log_probs: of the hypotheses of a search; None for samples.
-        """
-        highest = max(log_probs or (), default=0.0)
-        weight = [math.exp(value - highest) for value in log_probs] if log_probs else []
-        shares = np.array(weight or [1.0] * len(texts), dtype=np.float64)
-        shares /= shares.sum()
-        distinct = list(dict.fromkeys(texts))
-        place = [distinct.index(text) for text in texts]
-        share = np.bincount(place, weights=shares).astype(np.float64)
-        table = np.array(
-            [[self._metric.sentence_score(h, [r]).score for r in distinct] for h in distinct]
-        )
-        expected: NDArray[np.float64] = table @ share
-        return expected[place]
+    metric = make_metric(utility, None, target_language=target_language)
+    highest = max(log_probs or (), default=0.0)
+    weight = [math.exp(value - highest) for value in log_probs] if log_probs else []
+    shares = np.array(weight or [1.0] * len(texts), dtype=np.float64)
+    shares /= shares.sum()
+    distinct = list(dict.fromkeys(texts))
+    place = [distinct.index(text) for text in texts]
+    share = np.bincount(place, weights=shares).astype(np.float64)
+    table = np.array([[metric.sentence_score(h, [r]).score for r in distinct] for h in distinct])
+    expected: NDArray[np.float64] = table @ share
+    return expected[place]

@@ -380,11 +380,12 @@ class Translator:
         """
         if not self.extras.mbr:
             return translations
-        from jtrans.decoding.mbr import MinimumBayesRisk  # it loads sacreBLEU
+        from jtrans.decoding.mbr import expected_utilities  # it loads sacreBLEU
 
-        risk = MinimumBayesRisk(self.extras.mbr, self.pipeline.target.language)
+        texts = [each.text for each in translations]
         log_probs = None if self.extras.sampling else [each.log_prob for each in translations]
-        scores = risk.expected([each.text for each in translations], log_probs).tolist()
+        language = self.pipeline.target.language
+        scores = expected_utilities(texts, log_probs, self.extras.mbr, language).tolist()
         scored = [
             replace(each, score=score) for each, score in zip(translations, scores, strict=True)
         ]
