@@ -170,22 +170,19 @@ class ConstraintEncoder:
         for n in range(1, len(phrase)):
             begin = self.side.vocabulary.ids(self.side.split(phrase[:n]))
             if UNK in begin and [*prefix[-n:]] == [*phrase[:n]]:
-                ids = self.side.vocabulary.ids(self.side.split(phrase[n:]))
-                spellings += [[*begin, *rest] for rest in self._spellings(phrase[n:], ids)]
+                spellings += [[*begin, *rest] for rest in self._spellings(phrase[n:])]
         return spellings
 
     def _all_spellings(self, text: str) -> list[list[int]]:
         """Return a phrase in all its forms, each in all tokens that spell it."""
-        spellings = []
-        for words in self._forms(text):
-            spellings += self._spellings(words, self.side.vocabulary.ids(self.side.split(words)))
-        return spellings
+        return [ids for words in self._forms(text) for ids in self._spellings(words)]
 
-    def _spellings(self, words: Sequence[str], ids: list[int]) -> list[list[int]]:
+    def _spellings(self, words: Sequence[str]) -> list[list[int]]:
         """Return a phrase in all tokens that spell it, the fewest first, at most `MOST_SPELLINGS`.
 
-        A model trained with BPE-dropout knows others than those of the segmentation, `ids`.
+        A model trained with BPE-dropout knows others than those of the segmentation.
         """
+        ids = self.side.vocabulary.ids(self.side.split(words))
         if not self.side.codes:
             return [] if UNK in ids else [ids]
         known = self.side.vocabulary.known
