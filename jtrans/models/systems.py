@@ -34,10 +34,7 @@ class AttentionSystemConfig(SystemConfig):
     def _possible_sizes(self) -> Self:
         if self.width % self.heads:
             raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
-        if self.width % 2 or self.width < 4:
-            raise ValueError(
-                f"width {self.width} must be even and at least 4 (sine and cosine halves)"
-            )
+        _check_halves(self.width)
         return self
 
 
@@ -230,10 +227,8 @@ class PervasiveConfig(SystemConfig):
     def _possible_network(self) -> Self:
         if self.kernel % 2 == 0:
             raise ValueError(f"kernel {self.kernel} is even: it must be odd, to have a centre")
-        if self.positions and (self.width % 2 or self.width < 4):
-            raise ValueError(
-                f"width {self.width} must be even and at least 4 (sine and cosine halves)"
-            )
+        if self.positions:
+            _check_halves(self.width)
         others = {"residual": ("max-attention", "scaled-mean"), "dense": ("gated-max",)}
         if self.aggregation in others[self.network]:
             raise ValueError(
@@ -396,11 +391,8 @@ class HybridConfig(SystemConfig):
         for name, count in used.items():
             if self.width % count:
                 raise ValueError(f"width {self.width} is not a multiple of {name} {count}")
-        has_positions = "heads" in used or self.cascade_positions
-        if has_positions and (self.width % 2 or self.width < 4):
-            raise ValueError(
-                f"width {self.width} must be even and at least 4 (sine and cosine halves)"
-            )
+        if "heads" in used or self.cascade_positions:
+            _check_halves(self.width)
         if self.cascade_positions and self.encoder != "cascade":
             raise ValueError(
                 f"cascade_positions is for encoder = 'cascade', not for {self.encoder!r}"
@@ -411,3 +403,8 @@ class HybridConfig(SystemConfig):
                 f"{self.encoder!r} and {self.decoder!r}: other parts are {self.width} wide"
             )
         return self
+
+
+def _check_halves(width: int) -> None:
+    if width % 2 or width < 4:
+        raise ValueError(f"width {width} must be even and at least 4 (sine and cosine halves)")
