@@ -13,7 +13,7 @@ from torch import Tensor
 from jtrans.decoding.prepared.base import Searchable, encoded
 from jtrans.decoding.prepared.fixed_linear import fixed_linear, product_type
 from jtrans.decoding.prepared.target import at_least_read
-from jtrans.decoding.prepared.transformer import prepare_transformer
+from jtrans.decoding.prepared.transformer import PreparedTransformer
 from jtrans.models.base import Memory
 from jtrans.models.hybrid import Hybrid
 from jtrans.models.rnmt import RecurrentDecoderLayer, RnmtDecoder, RnmtPlus, RnmtState
@@ -127,5 +127,5 @@ class PreparedRnmt:
 def prepare_rnmt(model: RnmtPlus | Hybrid, precision: str) -> Searchable | None:
     """Return the prepared form: that of the recurrent decoder on a CPU only."""
     if not isinstance(model.decoder, RnmtDecoder):
-        return prepare_transformer(model, precision)
+        return PreparedTransformer(model, model.decoder, precision)
     return PreparedRnmt(model, model.decoder, precision) if model.device.type == "cpu" else None

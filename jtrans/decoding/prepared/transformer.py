@@ -28,14 +28,7 @@ from jtrans.decoding.prepared.source import SourceAttentions, SourceState
 from jtrans.decoding.prepared.stack import Norm, stack_of
 from jtrans.decoding.prepared.target import TargetSlots, attention_type
 from jtrans.models.base import Memory, TranslationModel
-from jtrans.models.deep import Dlcl
-from jtrans.models.hybrid import Hybrid
-from jtrans.models.transformer import (
-    DecoderLayer,
-    Transformer,
-    TransformerDecoder,
-    TransformerDecoding,
-)
+from jtrans.models.transformer import DecoderLayer, Transformer, TransformerDecoding
 from jtrans.models.transformer_pp import TransformerPlusPlus
 from jtrans.nn.convolution.mixed import MixedAttention
 from jtrans.nn.residual import Residual
@@ -201,14 +194,9 @@ class PreparedTransformer:
         return self.decoder.project(hidden)
 
 
-def prepare_transformer(
-    model: Transformer | Dlcl | Hybrid, precision: str
-) -> PreparedTransformer | None:
-    """Prepare a model; None if its decoder is another one."""
-    decoder = model.decoder if isinstance(model, Hybrid) else model
-    if not isinstance(decoder, (Transformer, TransformerDecoder)):
-        return None
-    return PreparedTransformer(model, decoder, precision)
+def prepare_transformer(model: Transformer, precision: str) -> PreparedTransformer:
+    """Prepare a Transformer, whose layers may read all earlier ones (DLCL)."""
+    return PreparedTransformer(model, model, precision)
 
 
 def prepare_transformer_pp(
