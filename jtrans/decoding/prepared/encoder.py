@@ -115,7 +115,7 @@ class PreparedEncoder:
     def __init__(self, module: Encoder, dtype: torch.dtype) -> None:
         self.layers = [EncoderWeights(layer, dtype) for layer in module.layers]  # type: ignore[arg-type]
         self.norm = None if module.norm is None else Norm(module.norm)
-        self.stack = stack_of(module.stack, len(self.layers))
+        self.stack = stack_of(module.stack)
 
     def __call__(self, x: Tensor, mask: Tensor) -> Tensor:
         """Encode embedded tokens, [B, S, E], of which those of `mask`, [B, S], are real."""

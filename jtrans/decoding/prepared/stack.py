@@ -25,17 +25,9 @@ class Norm:
         return torch.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
 
 
-def stack_of(module: nn.Module, layers: int) -> Stack:
+def stack_of(module: nn.Module) -> Stack:
     """Prepare the `stack` of an encoder or decoder."""
-    if isinstance(module, LayerCombination):
-        return CombinedStack(module)
-
-    def run(x: Tensor, layer: Layer) -> Tensor:
-        for n in range(layers):
-            x = layer(n, x)
-        return x
-
-    return run
+    return CombinedStack(module) if isinstance(module, LayerCombination) else module
 
 
 class CombinedStack:

@@ -92,7 +92,7 @@ class PreparedDecoder:
         self.embedding = PreparedEmbedding(decoder.target_embedding)
         self.layers = [DecoderWeights(layer, products) for layer in modules]
         self.kernels = [Kernels.of(block, self.dtype) for block in mixed_blocks(decoder)]
-        self.stack = stack_of(decoder.stack, len(modules))
+        self.stack = stack_of(decoder.stack)
         residuals: list[Residual] = [layer.residuals[1] for layer in modules]  # type: ignore[misc]
         self.sources = SourceAttentions(
             [layer.cross_attention for layer in modules],
