@@ -76,17 +76,24 @@ class DecoderWeights:
         self.feed_forward = PreparedFeedForward(layer.feed_forward, residuals[2], dtype)
 
 
-class PreparedDecoder:
-    """The Transformer's decoder.
+class PreparedTransformer:
+    """A model whose decoder is the Transformer's.
 
     Args:
-        decoder: of a Transformer, or of a system that shares its decoder.
+        model: in evaluation mode.
+        decoder: its decoder.
         precision: ``fp32``, that of the weights, ``bf16``, or ``int8`` weights.
     """
 
-    def __init__(self, decoder: TransformerDecoding, precision: str) -> None:
+    is_joint = False
+
+    def __init__(
+        self, model: TranslationModel, decoder: TransformerDecoding, precision: str
+    ) -> None:
+        self.model, self.precision = model, precision
+        self.longest, self.device = model.longest, model.device
         weight = decoder.target_embedding.tokens.weight
-        self.products = products = product_type(precision, weight.dtype)
+        products = product_type(precision, weight.dtype)
         self.dtype = attention_type(products, weight.device)
         modules: list[DecoderLayer] = list(decoder.layers)  # type: ignore[arg-type]
         self.embedding = PreparedEmbedding(decoder.target_embedding)
@@ -101,6 +108,19 @@ class PreparedDecoder:
         )
         self.norm = None if decoder.norm is None else Norm(decoder.norm)
         self.output = fixed_linear(decoder.output.weight, decoder.output.bias, products)
+        self.encoder: PreparedEncoder | None = None
+        # on a GPU the model's own encoder has kernels for attention; mixed blocks are not prepared
+        keeps_encoder = self.device.type != "cpu" or isinstance(model, TransformerPlusPlus)
+        if isinstance(model, Transformer) and not keeps_encoder:
+            self.source_embedding = PreparedEmbedding(model.source_embedding)
+            self.encoder = PreparedEncoder(model.encoder, products)
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        """Compute all that depends on the source alone."""
+        if self.encoder is None:
+            return encoded(self.model, self.precision, source, source_mask)
+        x = self.source_embedding.sentence(source)
+        return Memory(self.encoder(x, source_mask), source_mask)
 
     def begin(self, memory: Memory, beam: int, *, merges: bool = True) -> PreparedState:
         """Return the state of B x beam empty prefixes.
@@ -149,49 +169,6 @@ class PreparedDecoder:
     def project(self, hidden: Tensor) -> Tensor:
         """Return logits, [..., E] -> [..., V]."""
         return self.output(hidden)
-
-
-class PreparedTransformer:
-    """A model whose decoder is the Transformer's.
-
-    Args:
-        model: in evaluation mode.
-        decoder: its decoder.
-        precision: ``fp32``, that of the weights, ``bf16``, or ``int8`` weights.
-    """
-
-    is_joint = False
-
-    def __init__(
-        self, model: TranslationModel, decoder: TransformerDecoding, precision: str
-    ) -> None:
-        self.model, self.precision = model, precision
-        self.longest, self.device = model.longest, model.device
-        self.decoder = PreparedDecoder(decoder, precision)
-        self.encoder: PreparedEncoder | None = None
-        # on a GPU the model's own encoder has kernels for attention; mixed blocks are not prepared
-        keeps_encoder = self.device.type != "cpu" or isinstance(model, TransformerPlusPlus)
-        if isinstance(model, Transformer) and not keeps_encoder:
-            self.embedding = PreparedEmbedding(model.source_embedding)
-            self.encoder = PreparedEncoder(model.encoder, self.decoder.products)
-
-    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
-        """Compute all that depends on the source alone."""
-        if self.encoder is None:
-            return encoded(self.model, self.precision, source, source_mask)
-        return Memory(self.encoder(self.embedding.sentence(source), source_mask), source_mask)
-
-    def begin(self, memory: Memory, beam: int) -> PreparedState:
-        """Return the state of B x beam empty prefixes."""
-        return self.decoder.begin(memory, beam)
-
-    def step(self, token: Tensor, state: PreparedState) -> Tensor:
-        """Read one more token of each hypothesis, [N] -> [N, E]."""
-        return self.decoder.step(token, state)
-
-    def project(self, hidden: Tensor) -> Tensor:
-        """Return logits, [..., E] -> [..., V]."""
-        return self.decoder.project(hidden)
 
 
 def prepare_transformer(model: Transformer, precision: str) -> PreparedTransformer:

@@ -9,7 +9,7 @@ from jtrans.decoding.prepared.captured.graphs import Bucket
 from jtrans.decoding.prepared.captured.slots import Contents, SlotStep
 from jtrans.decoding.prepared.captured.state import GraphForm, GraphState
 from jtrans.decoding.prepared.source import PlainSource
-from jtrans.decoding.prepared.transformer import PreparedDecoder, PreparedState, PreparedTransformer
+from jtrans.decoding.prepared.transformer import PreparedState, PreparedTransformer
 from jtrans.models.base import Memory
 from jtrans.nn.gpu.capture import Capture
 
@@ -17,21 +17,21 @@ from jtrans.nn.gpu.capture import Capture
 class StaticTransformerStep(SlotStep[PlainSource]):
     """A step of a bucket's size, with its buffers."""
 
-    def __init__(self, decoder: PreparedDecoder, bucket: Bucket, device: torch.device) -> None:
-        self.decoder = decoder
+    def __init__(self, form: PreparedTransformer, bucket: Bucket) -> None:
+        self.form = form
         B, S = bucket.lanes, bucket.source
-        L, H = len(decoder.layers), decoder.sources.heads
-        D, dtype = decoder.sources.width // H, decoder.dtype
+        L, H = len(form.layers), form.sources.heads
+        D, dtype, device = form.sources.width // H, form.dtype, form.device
 
         def buffer(*shape: int) -> Tensor:
             return torch.zeros(shape, dtype=dtype, device=device)
 
         source = PlainSource(
-            decoder.sources, buffer(L, B, H, D, S), buffer(L, B, H, S, D), buffer(B, S)
+            form.sources, buffer(L, B, H, D, S), buffer(L, B, H, S, D), buffer(B, S)
         )
         super().__init__(
             bucket,
-            decoder.embedding,
+            form.embedding,
             source,
             layers=L,
             lines=(H,),
@@ -42,7 +42,7 @@ class StaticTransformerStep(SlotStep[PlainSource]):
 
     def layers_of(self, vectors: Tensor) -> Tensor:
         """Return the hidden states of embedded tokens, [B, beam, E] -> [B * beam, E]."""
-        return self.decoder.layers_of(vectors.flatten(0, 1), self, self.source)
+        return self.form.layers_of(vectors.flatten(0, 1), self, self.source)
 
     def attend(self, layer: int, projected: Tensor) -> Tensor:
         """Write the new slots and attend to all that are a hypothesis's own, [N, 3E] -> [N, E]."""
@@ -59,15 +59,14 @@ class GraphTransformer(GraphForm[PreparedState, PlainSource]):
         capture: another way to capture than torch's.
     """
 
+    plain: PreparedTransformer
+
     def __init__(self, plain: PreparedTransformer, capture: Capture | None = None) -> None:
-        self._decoder = decoder = plain.decoder
-        super().__init__(
-            plain, lambda bucket: StaticTransformerStep(decoder, bucket, plain.device), capture
-        )
+        super().__init__(plain, lambda bucket: StaticTransformerStep(plain, bucket), capture)
 
     def begin(self, memory: Memory, beam: int) -> GraphState[PreparedState, PlainSource]:
         """Return the state of B x beam empty prefixes."""
-        plain = self._decoder.begin(memory, beam, merges=False)
+        plain = self.plain.begin(memory, beam, merges=False)
         return GraphState(self, plain, sentences=len(memory.mask))
 
     def bucket(self, plain: PreparedState) -> Bucket | None:
