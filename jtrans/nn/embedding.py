@@ -112,17 +112,15 @@ class InputEmbedding(nn.Module):
 
     def positions(self, start: int, count: int) -> Tensor:
         """Return the position vectors of `count` tokens after `start` others, [count, E]."""
-        positions = self._positions(start + self.offset, count)
-        return positions * self.scale if self.scale_positions else positions
-
-    def _positions(self, first: int, count: int) -> Tensor:
+        first = start + self.offset
         table = self.table  # read once: another thread may put a shorter one in its place
         if first + count > len(table):
             size = max(256, 2 * (first + count))
             table = sinusoids(size, self.tokens.embedding_dim, layout=self.layout, base=self.base)
             table = table.to(self.tokens.weight)
             self.table = table
-        return table[first : first + count]
+        positions = table[first : first + count]
+        return positions * self.scale if self.scale_positions else positions
 
 
 class LearnedPositionEmbedding(nn.Module):

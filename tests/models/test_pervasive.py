@@ -22,6 +22,7 @@ from jtrans.nn.convolution.grid import GridConvolution, GridRows
 from jtrans.nn.convolution.grid_norm import GridBatchNorm
 from jtrans.nn.convolution.grid_reduction import PositionReduction
 from jtrans.nn.dropout import SharedDropout
+from jtrans.nn.embedding import sinusoids
 from jtrans.nn.layer import set_recompute
 from jtrans.nn.recorder import record_attention
 from jtrans.nn.reduction import MaxReduction
@@ -114,7 +115,7 @@ def test_a_convolution_equals_its_sum_written_tap_by_tap(kernel: int, groups: in
 def test_the_residual_network_equals_its_equations(build: Build) -> None:
     model = build("pervasive", position_offset=2)
     source, target = torch.randint(4, 20, (1, 5)), torch.randint(4, 20, (1, 3))
-    positions = model.source_embedding._positions(2, 5)
+    positions = sinusoids(7, 16)[2:].double()
     u = model.source_embedding.tokens.weight[source[0]] * 4.0 + positions
     v = model.target_embedding.tokens.weight[target[0]] * 4.0 + positions[:3]
     x = torch.empty(3, 5, 16, dtype=torch.float64)

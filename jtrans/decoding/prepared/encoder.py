@@ -10,7 +10,7 @@ from jtrans.decoding.prepared.fixed_linear import fixed_linear
 from jtrans.decoding.prepared.stack import Norm, stack_of
 from jtrans.decoding.prepared.target import weights_of
 from jtrans.nn.attention import MultiHeadAttention
-from jtrans.nn.embedding import InputEmbedding, sinusoids
+from jtrans.nn.embedding import InputEmbedding
 from jtrans.nn.encoder import Encoder, EncoderLayer
 from jtrans.nn.feed_forward import FeedForward
 from jtrans.nn.memory import require_memory
@@ -32,14 +32,8 @@ class PreparedEmbedding:
         table = self._added  # read once: another thread may put a shorter one in its place
         if count > len(table):
             module = self._module
-            size, width = max(256, 2 * count), self.weight.shape[1]
-            first = module.offset
-            table = sinusoids(first + size, width, layout=module.layout, base=module.base)
-            table = table[first:].to(self.weight)
-            if module.scale_positions:
-                table = table * self.scale
             side = 0.0 if module.side is None else module.side.detach() * self.scale
-            table = table + side
+            table = module.positions(0, max(256, 2 * count)) + side
             self._added = table
         return table[:count]
 
