@@ -49,8 +49,8 @@ class GridBatchNorm(nn.Module):
         dtype = torch.promote_types(x.dtype, torch.float32)
         x, real = x.to(dtype), is_real.expand(*x.shape[:3], 1).to(dtype)
         if not self.training:
-            scale = self.weight * torch.rsqrt(self.variance + self.eps)
-            return torch.addcmul(self.bias - self.mean * scale, x, scale) * real
+            scale, shift = self.affine()
+            return torch.addcmul(shift, x, scale) * real
         count = real.sum()
         with torch.no_grad():
             mean = (x * real).sum((0, 1, 2)) / count
@@ -64,6 +64,11 @@ class GridBatchNorm(nn.Module):
             x, self.weight, self.bias, real, mean, rate, count
         )
         return result
+
+    def affine(self) -> tuple[Tensor, Tensor]:
+        """Return scale and shift in evaluation, [C] each."""
+        scale = self.weight * torch.rsqrt(self.variance + self.eps)
+        return scale, self.bias - self.mean * scale
 
 
 class _Normalise(torch.autograd.Function):

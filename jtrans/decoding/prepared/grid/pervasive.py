@@ -151,7 +151,7 @@ class _DenseWeights:
     """The weights of a dense layer."""
 
     def __init__(self, layer: DenseLayer, number: int, dtype: torch.dtype) -> None:
-        self.scale, self.shift = _affine(layer.norm)
+        self.scale, self.shift = layer.norm.affine()
         self.mix = _normed(layer.mix, layer.hidden_norm, dtype)
         self.convolution = PreparedConvolution(layer.convolution, number, None, dtype)
 
@@ -162,7 +162,7 @@ class PreparedDense:
     def __init__(self, network: DenseNetwork, dtype: torch.dtype) -> None:
         modules: list[DenseLayer] = list(network.layers)  # type: ignore[arg-type]
         self.layers = [_DenseWeights(module, n, dtype) for n, module in enumerate(modules)]
-        self.scale, self.shift = _affine(network.norm)
+        self.scale, self.shift = network.norm.affine()
         self.mix = _normed(network.mix, network.last_norm, dtype)
         self.held = [module.mix.out_features for module in modules]
 
@@ -253,13 +253,7 @@ class PreparedPervasive:
         return self.output(hidden)
 
 
-def _affine(norm: GridBatchNorm) -> tuple[Tensor, Tensor]:
-    """Return scale and shift of a batch norm in evaluation."""
-    scale = norm.weight * torch.rsqrt(norm.variance + norm.eps)
-    return scale, norm.bias - norm.mean * scale
-
-
 def _normed(linear: nn.Linear, norm: GridBatchNorm, dtype: torch.dtype) -> FixedLinear:
     """Return a linear map without a bias and the batch norm after it as one."""
-    scale, shift = _affine(norm)
+    scale, shift = norm.affine()
     return fixed_linear(linear.weight * scale[:, None], shift, dtype)
