@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from jtrans.decoding.prepared.base import encoded
 from jtrans.decoding.prepared.fixed_linear import fixed_linear, product_type
@@ -138,7 +138,7 @@ class PreparedConvS2S:
             scales.append(added * R if residual else 1.0)
         last, bias = _linear(model.last)
         self.last = fixed_linear(last * scales[-1], bias, products)
-        self.output = fixed_linear(*_linear(model.output), products)
+        self.output = fixed_linear(*model.output_weights(), products)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """Compute all that depends on the source alone."""
@@ -204,8 +204,6 @@ def _attend(u: Tensor, total: Tensor, bias: Tensor, keys: Tensor, values: Tensor
     return torch.baddbmm(total.view(B, -1, C), weights, values).view_as(total)
 
 
-def _linear(module: WeightNormLinear | nn.Linear) -> tuple[Tensor, Tensor]:
-    """Return weight and bias of a linear map, normalised or not."""
-    if isinstance(module, WeightNormLinear):
-        return module.weight().detach(), module.bias.detach()
-    return module.weight.detach(), module.bias.detach()
+def _linear(module: WeightNormLinear) -> tuple[Tensor, Tensor]:
+    """Return the normalised weight and the bias of a linear map."""
+    return module.weight().detach(), module.bias.detach()
