@@ -161,7 +161,7 @@ class Hybrid(TranslationModel):
         with record_attention() as weights:
             memory = self.encode(source, source != PADDING)
         maps = encoder_maps(self.encoder.layers, weights)
-        return [*maps, *self.decoder.explain(target, memory)]
+        return [*maps, *self.decoder.explain_decoder(target, memory)]
 
     def initial_weights(self, other: SystemConfig) -> Mapping[str, str]:
         """Return the parts that a run of RNMT+ or of the Transformer has, too."""

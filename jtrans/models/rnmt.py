@@ -185,7 +185,7 @@ class RnmtDecoder(nn.Module):
         return self.output(hidden)  # type: ignore[no-any-return]
 
     @torch.no_grad()
-    def explain(self, target: Tensor, memory: Memory) -> list[AttentionMap]:
+    def explain_decoder(self, target: Tensor, memory: Memory) -> list[AttentionMap]:
         """Return the only attention, [B, H, T, S]."""
         with record_attention() as weights:
             self.decode(target, memory)
@@ -239,7 +239,7 @@ class RnmtPlus(TranslationModel):
     @torch.no_grad()
     def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
         """Return the attention of the decoder, [B, H, T, S]."""
-        return self.decoder.explain(target, self.encode(source, source != PADDING))
+        return self.decoder.explain_decoder(target, self.encode(source, source != PADDING))
 
 
 def uniform_embedding(vocabulary: int, width: int, initial: float) -> nn.Embedding:

@@ -197,10 +197,6 @@ class TransformerDecoder(TransformerDecoding, nn.Module):
         self.target_embedding = input_embedding(config, token_embedding(vocabulary, config.width))
         self.add_decoder(config, vocabulary)
 
-    def explain(self, target: Tensor, memory: Memory) -> list[AttentionMap]:
-        """Return self- and cross-attention of all layers."""
-        return self.explain_decoder(target, memory)
-
 
 class Transformer(TransformerDecoding, TranslationModel):
     """The encoder-decoder model."""
