@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from jtrans.nn.cpu.blocks import product_dtype
-from jtrans.nn.dropout import dropout_mask
 from jtrans.nn.layer import Layer
 from jtrans.nn.recorder import record
 from jtrans.nn.recurrent.attention import AdditiveAttention, AdditiveKeys
@@ -59,10 +58,12 @@ class AttentiveLstm(Layer):
         )
         joint_weight = torch.cat([self.lstm.state.weight, context_weight], dim=1)
         query_weight, query_bias = self.attention.query_projection()
+        B, H, S, _ = source.keys.shape
+        weights = source.keys.new_empty(()).expand(len(x) + 1, B, H, S)  # before each step, too
         joint, weights, *_ = attentive_operator(
             x.to(dtype),
             *source,
-            self._dropout_mask(len(x), source),
+            self.attention.dropout.mask(weights),
             input_weight.to(dtype),
             joint_weight.to(dtype),
             *self.lstm.affine(),
@@ -73,11 +74,3 @@ class AttentiveLstm(Layer):
         )
         record(self.attention, weights[1:].permute(1, 2, 0, 3))  # [B, H, T, S]
         return joint[1:]  # type: ignore[no-any-return]
-
-    def _dropout_mask(self, steps: int, source: AdditiveKeys) -> Tensor | None:
-        """Draw the mask of the attention weights of all steps, [T + 1, B, H, S]; None if off."""
-        dropout = self.attention.dropout
-        if not dropout.is_on:
-            return None
-        B, H, S, _ = source.keys.shape
-        return dropout_mask((steps + 1, B, H, S), dropout.rate, source.keys)

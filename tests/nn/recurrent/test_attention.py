@@ -79,7 +79,7 @@ def test_the_operator_equals_the_equations_and_so_do_its_gradients(
     layer: AttentiveLstm, rate: float, saves_memory: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mask = None if rate == 0.0 else (torch.rand(T + 1, B, H, S) >= rate).double() / (1 - rate)
-    monkeypatch.setattr(layer, "_dropout_mask", lambda *_: mask)
+    monkeypatch.setattr(layer.attention.dropout, "mask", lambda _: mask)
     layer.lstm.saves_memory = saves_memory
     x = torch.randn(T, B, WIDTH, dtype=torch.float64, requires_grad=True)
     memory = torch.randn(B, S, MEMORY, dtype=torch.float64, requires_grad=True)
@@ -119,13 +119,15 @@ def test_the_first_context_is_that_of_a_query_of_zero_and_not_zero(layer: Attent
     torch.testing.assert_close(first[:, :N], state, **EXACT)
 
 
-def test_dropout_draws_a_mask_for_every_step(layer: AttentiveLstm) -> None:
+def test_dropout_draws_a_mask_for_every_step(
+    layer: AttentiveLstm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dropout, masks = layer.attention.dropout, []
+    monkeypatch.setattr(dropout, "mask", lambda x: masks.append(SharedDropout.mask(dropout, x)))
     keys = layer.attention.keys(torch.randn(B, S, MEMORY, dtype=torch.float64), MASK)
-    mask = layer._dropout_mask(T, keys)
-    assert mask is not None
-    assert mask.shape == (T + 1, B, H, S)
-    layer.attention.dropout = SharedDropout(0.0)
-    assert layer._dropout_mask(T, keys) is None
+    layer(torch.randn(T, B, WIDTH, dtype=torch.float64), keys)
+    layer.eval()(torch.randn(T, B, WIDTH, dtype=torch.float64), keys)
+    assert [None if mask is None else mask.shape for mask in masks] == [(T + 1, B, H, S), None]
 
 
 @pytest.mark.thorough
