@@ -37,9 +37,7 @@ class SystemEntry:
     model: str  # the `TranslationModel`, as ``module:Class``
     summary: str  # a description in a few words
     paper: str  # its publication
-    # its configuration class where that is importable without torch, so that a wrong key is
-    # reported at once; by default the model's `Config`
-    config: str | None = None
+    config: str  # its configuration class, without torch: a wrong key is reported at once
     distribution: ClassVar[str] = "jtrans"
 
     def model_class(self) -> type[TranslationModel]:
@@ -48,7 +46,7 @@ class SystemEntry:
 
     def config_class(self) -> type[SystemConfig]:
         """Return the configuration class."""
-        return _load(self.config) if self.config else self.model_class().Config
+        return _load(self.config)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
