@@ -283,20 +283,15 @@ class Pervasive(TranslationModel):
         """
         with record_attention() as weights:
             self.decode(target, self.encode(source, source != PADDING))
-        axes = ("target", "source")
+        recorded = [module for module in self.reduction.modules() if module in weights.calls]
         maps = []
-        for module in self.reduction.modules():
-            if module in weights.calls:
-                shares = weights[module]
-                if isinstance(module, MaxReduction):
-                    shares = shares.mean(-1)  # [B, T, S, features] -> [B, T, S]
-                maps.append((type(module), shares))
-        if len(maps) == 1:
-            return [AttentionMap("reduction", axes, maps[0][1])]
-        return [
-            AttentionMap("maximum" if kind is MaxReduction else "attention", axes, shares)
-            for kind, shares in maps
-        ]
+        for module in recorded:
+            name, shares = "attention", weights[module]
+            if isinstance(module, MaxReduction):
+                name, shares = "maximum", shares.mean(-1)  # [B, T, S, features] -> [B, T, S]
+            name = name if len(recorded) > 1 else "reduction"
+            maps.append(AttentionMap(name, ("target", "source"), shares))
+        return maps
 
     def _grid(self, u: Tensor, v: Tensor) -> Tensor:
         """Return ``W [u ; v] + b`` of every pair: [B, S, C], [B, T, D] -> [B, T, S, C].
