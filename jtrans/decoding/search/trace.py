@@ -165,24 +165,20 @@ class _Written:
     def __init__(self, shape: tuple[int, int], dtypes: Sequence[type[np.generic]]) -> None:
         self.steps = 0  # none from here on
         self._shape, self._dtypes = shape, dtypes
-        self._steps: list[int] = []
-        self._active: list[Tensor] = []
-        self._values: list[tuple[Tensor, ...]] = []
+        self._added: list[tuple[int, Tensor, tuple[Tensor, ...]]] = []
 
     def add(self, step: int, active: Tensor, values: tuple[Tensor, ...]) -> None:
         """Add the values, [A, k] each, of the sentences `active`, [A]."""
         self.steps = step + 1
-        self._steps.append(step)
-        self._active.append(active)
-        self._values.append(values)
+        self._added.append((step, active, values))
 
     def read(self, steps: int) -> list[NDArray[Any]]:
         """Return the values of the first `steps`, [steps, B, k] each, 0 where none were added."""
         result = [np.zeros((steps, *self._shape), dtype=dtype) for dtype in self._dtypes]
-        if self._steps:
-            sizes = [len(active) for active in self._active]
-            where = np.repeat(self._steps, sizes), torch.cat(self._active).cpu().numpy()
-            for whole, parts in zip(result, zip(*self._values, strict=True), strict=True):
+        if self._added:
+            numbers, active, values = zip(*self._added, strict=True)
+            where = np.repeat(numbers, [*map(len, active)]), torch.cat(active).cpu().numpy()
+            for whole, parts in zip(result, zip(*values, strict=True), strict=True):
                 whole[where] = torch.cat(parts).cpu().numpy()
         return result
 
