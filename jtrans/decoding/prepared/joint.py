@@ -27,7 +27,7 @@ from jtrans.decoding.prepared.columns import (
     Sentence,
     ends_of_parts,
 )
-from jtrans.decoding.prepared.encoder import scaled_queries
+from jtrans.decoding.prepared.encoder import norm_before, scaled_queries
 from jtrans.decoding.prepared.fixed_linear import (
     FixedLinear,
     fixed_linear,
@@ -238,7 +238,7 @@ class _Layer:
         residuals = residuals_of(layer)
         self.after = [None if each.pre_norm else each.norm for each in residuals]
         target, source = layer.target_attention.attention, layer.source_attention.attention
-        norms = [each.norm if each.pre_norm else None for each in residuals]
+        norms = [norm_before(each) for each in residuals]
         self.target_in, self.target_out = self._maps(*scaled_queries(target), target.out, norms[0])
         self.source_in, self.source_out = self._maps(*scaled_queries(source), source.out, norms[2])
         self.target_ffn, self.source_ffn = (
@@ -276,8 +276,7 @@ class _FirstInput:
     """
 
     def __init__(self, layer: JointLayer, width: int, is_sum: bool) -> None:
-        residual = residuals_of(layer)[0]
-        norm = residual.norm if residual.pre_norm else None
+        norm = norm_before(residuals_of(layer)[0])
         self.eps = None if norm is None else norm.eps
         weight, self.bias = scaled_queries(layer.target_attention.attention)
         if norm is not None:
