@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 
-from jtrans.decoding.batches import Batch, Result
+from jtrans.decoding.batches import Result
+from jtrans.decoding.lanes import Batch
 from jtrans.errors import WorkError, how_many
 from jtrans.nn.memory import describe, is_out_of_memory
 from jtrans.progress import Progress

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from jtrans.data.batch import Ids, padded
-from jtrans.decoding.batches import Batch, by_length, check_positions
+from jtrans.decoding.batches import by_length, check_positions
 from jtrans.decoding.halving import in_halves
+from jtrans.decoding.lanes import Batch
 from jtrans.errors import ConfigError, name_hint
 from jtrans.models.base import AttentionMap, TranslationModel
 from jtrans.models.contract import attention_maps
