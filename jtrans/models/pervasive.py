@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from jtrans.models.base import AttentionMap, Memory, TranslationModel
 from jtrans.models.parts import embedding_tables, xavier_linear
 from jtrans.models.systems import PervasiveConfig
-from jtrans.nn.convolution.grid import GridConvolution, GridRows, real_cells, without_padding
+from jtrans.nn.convolution.grid import GridConvolution, GridRows
 from jtrans.nn.convolution.grid_norm import GridBatchNorm
 from jtrans.nn.convolution.grid_reduction import (
     GatedMaxReduction,
@@ -72,8 +72,10 @@ class ResidualLayer(Layer):
             is_real: True on real source positions, [B, 1, S, 1]; None without padding.
             rows: the last rows that the convolution has read, in decoding.
         """
-        y = self.convolution(without_padding(self.mix(x), is_real), rows)
-        x = self.dropout.add(x, y) * _HALF
+        y = self.mix(x)
+        if is_real is not None:
+            y = y * is_real.to(y.dtype)
+        x = self.dropout.add(x, self.convolution(y, rows)) * _HALF
         block, saves_memory = self.feed_forward, self.saves_memory
         in_blocks = form_in_blocks(block, x, saves_memory=saves_memory, has_norm=False)
         if in_blocks is not None:
@@ -306,8 +308,10 @@ class Pervasive(TranslationModel):
         self, x: Tensor, source_mask: Tensor, target_mask: Tensor, rows: Sequence[GridRows | None]
     ) -> Tensor:
         """Run the network and collapse the source axis: [B, T, S, C] -> [B, T, E]."""
-        x = self.network(x, real_cells(source_mask), target_mask, rows)
-        x = reduce(None, self.reduction, x, padding_bias(source_mask))  # R
+        source_bias = padding_bias(source_mask)
+        is_real = None if source_bias is None else source_mask[:, None, :, None]
+        x = self.network(x, is_real, target_mask, rows)
+        x = reduce(None, self.reduction, x, source_bias)  # R
         return self.dropout(x if self.closing is None else self.closing(x))  # type: ignore[no-any-return]
 
 

@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jtrans.nn.cpu.convolution import depth_wise
-from jtrans.nn.softmax import padding_bias
 
 
 class GridRows:
@@ -100,18 +99,6 @@ class GridConvolution(nn.Module):
     def extra_repr(self) -> str:
         """Describe the size of the kernel and the groups."""
         return f"kernel={self.kernel}, groups={self.groups}"
-
-
-def real_cells(source_mask: Tensor) -> Tensor | None:
-    """Return 1 on real source positions and 0 on padding, [B, 1, S, 1]; None without padding."""
-    if padding_bias(source_mask) is None:
-        return None
-    return source_mask[:, None, :, None]
-
-
-def without_padding(x: Tensor, is_real: Tensor | None) -> Tensor:
-    """Return a grid [B, T, S, C] that is zero where `is_real`, [B, 1, S, 1], is not."""
-    return x if is_real is None else x * is_real.to(x.dtype)
 
 
 def _clear_later_taps(convolution: GridConvolution, _: Any = None) -> None:
