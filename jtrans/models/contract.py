@@ -1,8 +1,9 @@
 """What a system of another distribution is checked for before it is used.
 
-The contract tests check far more; these two mistakes would pass unnoticed in training: weights
-that nobody trains, and results of other shapes, which broadcast. Attention maps are checked when
-they are wanted: a system can be used without them.
+The contract tests check far more; these mistakes would pass unnoticed in training: weights that
+nobody trains, results of other shapes, which broadcast, states that depend on later tokens, and a
+search that is not the search of what was trained. Attention maps are checked when they are wanted:
+a system can be used without them.
 """
 
 from __future__ import annotations
@@ -13,9 +14,19 @@ import torch
 from torch import Tensor, nn
 
 from jtrans.errors import ConfigError
-from jtrans.models.base import AttentionMap, TranslationModel
+from jtrans.models.base import AttentionMap, Memory, TranslationModel
 
-B, S, T, BEAM = 2, 5, 3, 2  # the sizes of what is tried: all sizes of a result are different
+# What is tried, in tokens that every vocabulary has: 1 is </s>. The sizes differ from each other.
+SOURCE = ((2, 3, 2, 3, 1), (3, 2, 1, 0, 0))  # [B, S]
+TARGET = ((1, 2, 3), (1, 3, 2))  # [B, T]
+# The last hypothesis of each sentence reads its target, and the others another second token: a
+# state of others than those of `ROWS` is a state of another prefix.
+BEAM = 2
+FIRST, SECOND = (1, 1, 1, 1), (3, 2, 2, 3)  # [N]
+ROWS = ((1,), (3,))  # [B, 1]
+
+TOLERANCE = 1e-3  # of equal states, relative to the largest number; rounding explains 1e-6
+ROUNDINGS = 16  # or as often the rounding of one number, if that is more, as in bfloat16
 
 
 def fault_of(model: TranslationModel, vocabulary: int) -> str | None:
@@ -30,9 +41,12 @@ def fault_of(model: TranslationModel, vocabulary: int) -> str | None:
     if model.device.type != "cpu":  # weights without values
         return None
     was_training = model.training
+    modes = [(module, module.training) for module in model.modules()]
     with torch.random.fork_rng(devices=[]), torch.no_grad():
-        fault = _wrong_shape(model.eval(), vocabulary)
-    model.train(was_training)
+        fault = _fault_of_use(model.eval(), vocabulary)
+    model.train(was_training)  # a system may have a method of its own for it
+    for module, mode in modes:
+        module.training = mode
     return fault
 
 
@@ -93,13 +107,12 @@ def _weights_in(value: object) -> list[Tensor]:
     return weights + [weight for module in modules for weight in module.parameters()]
 
 
-def _wrong_shape(model: TranslationModel, vocabulary: int) -> str | None:
-    """Run two short sentences through the model, and return which result has another shape."""
-    source = torch.ones(B, S, dtype=torch.int64)
-    source[1, S - 2 :] = 0
-    token = torch.ones(B * BEAM, dtype=torch.int64)
+def _fault_of_use(model: TranslationModel, vocabulary: int) -> str | None:
+    """Run two short sentences through the model, and return which result is not what it must be."""
+    source, target = torch.tensor(SOURCE), torch.tensor(TARGET)
+    B, T = target.shape
     memory = model.encode(source, source != 0)
-    hidden = model.decode(torch.ones(B, T, dtype=torch.int64), memory)
+    hidden = model.decode(target, memory)
     if fault := _fault_of_result("decode", hidden, "[B, T, E]", (B, T, None)):
         return fault
     logits = model.project(hidden)
@@ -107,12 +120,69 @@ def _wrong_shape(model: TranslationModel, vocabulary: int) -> str | None:
         return fault
     if fault := _fault_of_output(model, hidden, logits):
         return fault
-    state = model.begin(memory, BEAM)
-    E = hidden.shape[-1]
-    if fault := _fault_of_result("step", model.step(token, state), "[N, E]", (B * BEAM, E)):
+    return _fault_of_prefix(model, memory, hidden) or _fault_of_steps(model, memory, hidden)
+
+
+def _fault_of_prefix(model: TranslationModel, memory: Memory, hidden: Tensor) -> str | None:
+    """Return how states depend on a later token: `hidden`, [B, T, E], are those of `TARGET`."""
+    shorter = model.decode(torch.tensor(TARGET)[:, :-1].contiguous(), memory)
+    B, T, E = hidden.shape
+    if fault := _fault_of_result("decode", shorter, "[B, T, E]", (B, T - 1, E)):
         return fault
-    state = state.select(torch.tensor([[0], [BEAM]]))  # one hypothesis of each sentence
-    return _fault_of_result("step", model.step(token[:B], state), "[N, E]", (B, E))
+    apart = _difference(model, shorter, hidden[:, :-1])
+    if apart is None:
+        return None
+    if again := _difference(model, model.decode(torch.tensor(TARGET), memory), hidden):
+        return (
+            "in evaluation mode decode gives other states when it is called again: they differ "
+            f"{again}. Draw random numbers in training mode alone, as nn.Dropout does, and "
+            "F.dropout if training=self.training"
+        )
+    return (
+        "decode lets target tokens see later ones, which a search does not know yet: without the "
+        f"last token, the states of those before it differ {apart}. Mask later positions"
+    )
+
+
+def _fault_of_steps(model: TranslationModel, memory: Memory, hidden: Tensor) -> str | None:
+    """Return how steps differ from `hidden`, [B, T, E], what `decode` gives for `TARGET`."""
+    state = model.begin(memory, BEAM)
+    B, _, E = hidden.shape
+    rows, N = torch.tensor(ROWS), B * BEAM
+    for position, tokens in enumerate((FIRST, SECOND)):
+        result = model.step(torch.tensor(tokens), state)
+        if fault := _fault_of_result("step", result, "[N, E]", (N, E)):
+            return fault
+        if apart := _difference(model, result[rows.flatten()], hidden[:, position]):
+            return (
+                f"call {position + 1} of step gives other states than decode for the same tokens: "
+                f"they differ {apart}. Let begin give each hypothesis the memory of its sentence, "
+                "and step keep in the state what later steps need of a token"
+            )
+    state = state.select(rows)
+    result = model.step(torch.tensor(TARGET)[:, -1].contiguous(), state)
+    if fault := _fault_of_result("step", result, "[N, E]", (B, E)):
+        return fault
+    if apart := _difference(model, result, hidden[:, -1]):
+        return (
+            "after select, step gives other states than decode for the tokens of the hypotheses "
+            f"that were selected: they differ {apart}. Let select take everything in the state, "
+            "the memory included, from the hypotheses that rows names"
+        )
+    return None
+
+
+def _difference(model: TranslationModel, states: Tensor, expected: Tensor) -> str | None:
+    """Return how much states differ from those expected, None if no more than by rounding."""
+    if not expected.isfinite().all():  # no fault of one method against the other
+        return None
+    numbers = [each for each in (expected, *model.parameters()) if each.is_floating_point()]
+    rounding = max(torch.finfo(each.dtype).eps for each in numbers)
+    largest = expected.abs().max().item()
+    apart = (states.double() - expected.double()).abs().max().item()
+    if apart <= max(TOLERANCE, ROUNDINGS * rounding) * largest:  # also false if it is not a number
+        return None
+    return f"by {apart:.2g}, where the largest number is {largest:.2g}"
 
 
 def _fault_of_output(model: TranslationModel, hidden: Tensor, logits: Tensor) -> str | None:

@@ -111,8 +111,8 @@ class InstalledSystem:
         """Check what would pass unnoticed in training, see `jtrans.models.contract`.
 
         Raises:
-            ConfigError: weights would not be trained, or two short sentences fail or give other
-                shapes.
+            ConfigError: weights would not be trained, or two short sentences fail, give other
+                shapes, or give other states step by step than at once.
         """
         from jtrans.models.contract import fault_of
 
