@@ -155,7 +155,7 @@ def _ratios(system: dict[str, Any]) -> list[str]:
 
 def _parameters(name: str, recipe: str | None) -> int | None:
     """Count the parameters without drawing them; None if sizes have no default."""
-    from jtrans.config import load_config
+    from jtrans.config import build_config, load_config
     from jtrans.models.zoo import build_undrawn, system_configs
 
     configs = system_configs()
@@ -164,7 +164,8 @@ def _parameters(name: str, recipe: str | None) -> int | None:
     elif any(field.is_required() for field in configs[name].model_fields.values()):
         return None
     else:
-        config = configs[name]()  # type: ignore[call-arg]
+        where = f"the default configuration of {name}"
+        config = build_config({"model": {"system": name}}, configs, where=where).model
     # on the meta device, torch imports its compiler: three seconds more
     return build_undrawn(config, *_VOCABULARIES).parameter_count()
 

@@ -1,6 +1,7 @@
 """The typed configuration: its schema, loading, and error messages."""
 
 from jtrans.config.faults import explain_fault as explain_fault
+from jtrans.config.faults import fault_in_file as fault_in_file
 from jtrans.config.load import RECIPES as RECIPES
 from jtrans.config.load import build_config as build_config
 from jtrans.config.load import find_config as find_config

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -62,6 +63,57 @@ def explain_fault(
     rules = [_rule(other) for other in error.errors() if _key_parts(other)[:size] == parts]
     message = f"{key}: {', or '.join(dict.fromkeys(rules))}{shown}"
     return ConfigError(message, where=place, hint=hint, kind="config.value")
+
+
+def fault_of_model(
+    error: ValidationError,
+    schema: type[BaseModel],
+    model: Mapping[str, Any],
+    where: str,
+    origins: Origins,
+) -> ConfigError:
+    """Return the error for the section `[model]`, in which its own values may not be at fault.
+
+    Args:
+        error: the error that `schema.model_validate` raised.
+        schema: the configuration class of the system.
+        model: the values of the section.
+        where: the file, unless `origins` has a more exact place.
+        origins: where individual keys were set.
+    """
+    hint = "jtrans models NAME shows the options of a system"
+    fault = explain_fault(error, schema, where=where, hint=hint, prefix="model", origins=origins)
+    system, chosen = model["system"], origin_of("model.system", origins, where)
+    if fault.kind == "config.unknown-key":
+        if chosen.startswith("from ") and fault.where != chosen:
+            fault.hint = f"the system is {system} ({chosen}): start from a recipe of that system"
+        return fault
+    first = error.errors()[0]
+    key = next(iter(first["loc"]), "system")  # no key: the values do not fit together
+    if key not in model and first["type"] != "missing":
+        fault.hint = (
+            f"this is the default of {system}, which its own type refuses: set model.{key}, or "
+            "correct the Config of that system"
+        )
+    return fault
+
+
+def fault_in_file(section: BaseModel) -> str | None:
+    """Return which setting a TOML file cannot hold so that it can be read; None if it holds all."""
+    import tomli_w
+
+    values: dict[str, Any] = {}
+    for key in type(section).model_fields:
+        try:
+            written = section.model_dump(mode="json", include={key}, exclude_none=True)
+            values |= tomllib.loads(tomli_w.dumps(written))
+        except (TypeError, ValueError):  # of TOML, and of pydantic
+            return f"{key} = {_cut(repr(getattr(section, key)))}"
+    try:
+        type(section).model_validate(values)
+    except ValidationError as error:
+        return explain_fault(error, type(section), where="", hint="").message
+    return None
 
 
 def _cut(text: str) -> str:

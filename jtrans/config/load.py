@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from jtrans.config.faults import Origins, explain_fault, origin_of
+from jtrans.config.faults import Origins, explain_fault, fault_of_model, origin_of
 from jtrans.config.schema import Config, SystemConfig
 from jtrans.config.section import NamedSection
 from jtrans.config.training import OptimiserConfig, ScheduleConfig
@@ -210,20 +210,16 @@ def build_config(
             hint=name_hint(str(system), systems, "jtrans models lists those installed here"),
             kind="config.unknown-system",
         )
-    schema: type[SystemConfig | Config] = systems[system]
-    hint, prefix = "jtrans models NAME shows the options of a system", "model"
+    schema = systems[system]
     try:
         values["model"] = schema.model_validate(model)
-        schema, hint, prefix = Config, "jtrans recipes shows examples", ""
+    except ValidationError as error:
+        raise fault_of_model(error, schema, model, where, origins()) from error
+    try:
         return Config.model_validate(values)
     except ValidationError as error:
-        places = origins()
-        fault = explain_fault(error, schema, where=where, hint=hint, prefix=prefix, origins=places)
-        chosen = origin_of("model.system", places, where)
-        is_unknown = fault.kind == "config.unknown-key" and prefix == "model"
-        if is_unknown and chosen.startswith("from ") and fault.where != chosen:
-            fault.hint = f"the system is {system} ({chosen}): start from a recipe of that system"
-        raise fault from error
+        hint = "jtrans recipes shows examples"
+        raise explain_fault(error, Config, where=where, hint=hint, origins=origins()) from error
 
 
 def _read(path: Path) -> dict[str, Any]:

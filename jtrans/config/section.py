@@ -10,6 +10,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     ValidatorFunctionWrapHandler,
     field_validator,
     model_validator,
@@ -39,9 +40,12 @@ class ConfigSection(BaseModel):
     """A section of the configuration: frozen, and unknown keys are refused.
 
     The text ``none`` for a key whose field defaults to None is the same as leaving the key out.
+    Defaults are checked like values: a run's file has them written out, and must be read again.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, validate_default=True
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -50,7 +54,11 @@ class ConfigSection(BaseModel):
 
     @field_validator("*", mode="wrap")
     @classmethod
-    def _check_truth_value(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    def _check_truth_value(
+        cls, value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> Any:
+        if value is None and cls.model_fields[str(info.field_name)].default is None:
+            return None  # whatever the type says: a file leaves it out
         if not isinstance(value, bool):
             return read(value)
         no_number = ValueError(f"{str(value).lower()} is not a number")

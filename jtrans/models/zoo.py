@@ -19,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
-from jtrans.config import SystemConfig
+from jtrans.config import SystemConfig, fault_in_file
 from jtrans.errors import CheckpointError, ConfigError, InternalError, name_hint
 
 if TYPE_CHECKING:
@@ -107,6 +107,19 @@ class InstalledSystem:
             raise self._refusal(f"{self.point.value} lacks {', '.join(missing)}")
         return model
 
+    def check_config(self, config: SystemConfig) -> None:
+        """Check that a run's file can hold the settings, without which it could not be read.
+
+        Raises:
+            ConfigError: it cannot hold one of them.
+        """
+        try:
+            fault = fault_in_file(config)
+        except Exception as error:  # code of others may fail in any way
+            fault = f"without an error: {self._failure(error)}"
+        if fault:
+            raise self._refusal(f"a run's file could not hold the setting {fault}")
+
     def check_built(self, model: TranslationModel, target_vocabulary: int) -> None:
         """Check what would pass unnoticed in training, see `jtrans.models.contract`.
 
@@ -119,10 +132,8 @@ class InstalledSystem:
         try:
             fault = fault_of(model, target_vocabulary)
         except Exception as error:  # code of others may fail in any way
-            place = self.place_of(error)
-            message = next(iter(str(error).splitlines()), "")  # some print whole tensors
-            failure = f"{type(error).__name__}: {message}" + (f" ({place})" if place else "")
-            raise self._refusal(f"a new model fails on two short sentences: {failure}") from error
+            fault = f"a new model fails on two short sentences: {self._failure(error)}"
+            raise self._refusal(fault) from error
         if fault:
             raise self._refusal(fault)
 
@@ -140,6 +151,12 @@ class InstalledSystem:
         file = getattr(sys.modules.get(self.point.module), "__file__", None)
         calls = reversed(traceback.extract_tb(error.__traceback__))
         return next((f"{file}:{call.lineno}" for call in calls if call.filename == file), None)
+
+    def _failure(self, error: Exception) -> str:
+        """Return what failed in its code, and where."""
+        place = self.place_of(error)
+        message = next(iter(str(error).splitlines()), "")  # some print whole tensors
+        return f"{type(error).__name__}: {message}" + (f" ({place})" if place else "")
 
     def _refusal(self, fault: str) -> ConfigError:
         return ConfigError(
@@ -295,6 +312,8 @@ def build_model(
     """
     system = system_configs().entry(config.system)
     model_class: Any = system.model_class()
+    if isinstance(system, InstalledSystem):
+        system.check_config(config)
     model: TranslationModel = model_class(config, source_vocabulary, target_vocabulary)
     if isinstance(system, InstalledSystem):
         system.check_built(model, target_vocabulary)

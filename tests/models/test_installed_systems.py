@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from plugins.command_line import ROOT
 from plugins.installed_systems import MINE, BringSystem, documented_system, install
 
+from jtrans.config import build_config
 from jtrans.errors import ConfigError
 from jtrans.models.contract import attention_maps
 from jtrans.models.undrawn import UndrawnParameters
@@ -77,6 +79,68 @@ def test_a_broken_system_is_refused_by_the_name_of_its_distribution(
     assert (caught.value.kind, caught.value.exit_code) == ("config.broken-system", 2)
     assert set(system_configs()) == {*SYSTEMS, "mine"}  # still listed, and the others work
     assert system_configs()["transformer"]
+
+
+def with_setting(line: str) -> str:
+    """Return the documented system with one more setting, or with others in place of `dropout`."""
+    source = documented_system().replace("import Literal\n", "import Annotated, Literal\n")
+    source = source.replace(
+        "import nn\n", "import nn\nfrom pydantic import BeforeValidator, PlainSerializer\n", 1
+    )
+    assert source.count("    width: Count = 64") == 1
+    return source.replace("    width: Count = 64", f"    {line}\n    width: Count = 64")
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("keep: Rate = 1.0", "model.keep: input should be less than 1 (got 1.0)"),
+        ("keep: int = 2.5", "model.keep: input should be a valid integer"),
+        ("keep: Count = -64", "model.keep: input should be greater than 0 (got -64)"),
+    ],
+)
+def test_a_default_that_its_own_type_refuses_is_refused_before_training(
+    line: str, fault: str, bring_system: BringSystem
+) -> None:
+    bring_system(with_setting(line))
+    with pytest.raises(ConfigError) as caught:
+        build_config({"model": {"system": "mine"}}, system_configs(), where="here")
+    assert caught.value.message.startswith(fault)
+    hint = "this is the default of mine, which its own type refuses: set model.keep"
+    assert str(caught.value.hint).startswith(hint)
+
+
+@pytest.mark.parametrize("line", ["keep: Rate = 1.0", "keep: Count = None"])
+def test_a_run_with_a_value_in_place_of_a_wrong_default_is_read(
+    line: str, bring_system: BringSystem
+) -> None:
+    """Its file has all values but None, and runs of earlier versions were trained like that."""
+    bring_system(with_setting(line))
+    values = {"model": {"system": "mine"} | ({} if "None" in line else {"keep": 0.5})}
+    config = build_config(values, system_configs(), where="here")
+    build_model(config.model, 20, 20)
+    assert build_config(tomllib.loads(config.to_toml()), system_configs(), where="run") == config
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("act: object = torch.relu", "act = <built-in method relu"),
+        ("act: Annotated[str, PlainSerializer(len)] = 'x'", "act: input should be a valid string"),
+        ("act: tuple[int | None, ...] = (None, 3)", r"act = \(None, 3\)"),
+        (
+            'act: Annotated[set[str], BeforeValidator(str.split)] = "a b"',
+            "without an error: TypeError: descriptor 'split'",
+        ),
+    ],
+)
+def test_a_setting_that_the_file_of_a_run_cannot_hold_is_refused(
+    line: str, fault: str, bring_system: BringSystem
+) -> None:
+    bring_system(with_setting(line))
+    config = system_configs()["mine"](system="mine", width=8)
+    with pytest.raises(ConfigError, match=f"a run's file could not hold the setting {fault}"):
+        build_model(config, 20, 20)
 
 
 @pytest.mark.parametrize("holder", ["[{}]", "({},)", "{{'last': {}}}"])
