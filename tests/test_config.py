@@ -549,6 +549,29 @@ def test_another_system_than_that_of_the_recipe_is_what_makes_its_settings_unkno
     assert caught.value.hint == f"{system}: start from a recipe of that system"
 
 
+def test_another_system_than_that_of_the_file_extended_makes_its_settings_unknown(
+    write: Any,
+) -> None:
+    """Its key is not misspelt, and cannot be unset."""
+    write('[model]\nsystem = "reformer-base"\nlayers = 1\n', "base.toml")
+    path = write('extends = "base.toml"\n[model]\nsystem = "transformer"\n')
+    error = error_of(path)
+    assert error.message == "unknown key model.layers"
+    assert str(error.where).endswith("base.toml, line 3")
+    start = f"the system is transformer ({path}, line 3): extend a recipe of that system, or"
+    assert str(error.hint).startswith(start)
+
+
+@pytest.mark.parametrize("override", [[], ["model.widht=3"]])
+def test_a_misspelt_key_beside_another_system_than_that_of_the_base_is_misspelt(
+    override: list[str], write: Any
+) -> None:
+    write('[model]\nsystem = "reformer-base"\n', "base.toml")
+    misspelt = "" if override else "widht = 3\n"
+    path = write(f'extends = "base.toml"\n[model]\nsystem = "transformer"\n{misspelt}')
+    assert error_of(path, *override).hint == "did you mean model.width?"
+
+
 def test_a_setting_within_something_else_than_a_section_is_refused() -> None:
     """It would drop the section of the recipe, whose settings would be the defaults then."""
     settings = ["training=1", "training.max_updates=2"]

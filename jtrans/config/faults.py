@@ -87,6 +87,12 @@ def fault_of_model(
     if fault.kind == "config.unknown-key":
         if chosen.startswith("from ") and fault.where != chosen:
             fault.hint = f"the system is {system} ({chosen}): start from a recipe of that system"
+        here = f"{where}, "
+        if chosen.startswith(here) and not str(fault.where).startswith(("from ", here)):
+            fault.hint = (  # the key is of the file that this one extends
+                f"the system is {system} ({chosen}): extend a recipe of that system, or a file "
+                "that has what both share, such as [training], and no [model]"
+            )
         return fault
     first = error.errors()[0]
     key = next(iter(first["loc"]), "system")  # no key: the values do not fit together
