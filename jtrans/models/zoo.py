@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from jtrans.config import SystemConfig, fault_in_file
-from jtrans.errors import CheckpointError, ConfigError, InternalError, name_hint
+from jtrans.errors import CheckpointError, ConfigError, InternalError, JtransError, name_hint
 
 if TYPE_CHECKING:
     from jtrans.models.base import TranslationModel
@@ -107,12 +107,29 @@ class InstalledSystem:
             raise self._refusal(f"{self.point.value} lacks {', '.join(missing)}")
         return model
 
-    def check_config(self, config: SystemConfig) -> None:
-        """Check that a run's file can hold the settings, without which it could not be read.
+    def build(
+        self, config: SystemConfig, source_vocabulary: int, target_vocabulary: int
+    ) -> TranslationModel:
+        """Build a model and check it.
 
         Raises:
-            ConfigError: it cannot hold one of them.
+            ConfigError: it cannot be built, or breaks the contract.
         """
+        from jtrans.nn.memory import is_too_large
+
+        model_class: Any = self.model_class()
+        self._check_config(config)
+        try:
+            model: TranslationModel = model_class(config, source_vocabulary, target_vocabulary)
+        except Exception as error:  # code of others may fail in any way
+            if isinstance(error, JtransError) or is_too_large(error):
+                raise
+            raise self._refusal(f"cannot be built: {self._failure(error)}") from error
+        self._check_built(model, target_vocabulary)
+        return model
+
+    def _check_config(self, config: SystemConfig) -> None:
+        """Check that a run's file can hold the settings, without which it could not be read."""
         try:
             fault = fault_in_file(config)
         except Exception as error:  # code of others may fail in any way
@@ -120,13 +137,8 @@ class InstalledSystem:
         if fault:
             raise self._refusal(f"a run's file could not hold the setting {fault}")
 
-    def check_built(self, model: TranslationModel, target_vocabulary: int) -> None:
-        """Check what would pass unnoticed in training, see `jtrans.models.contract`.
-
-        Raises:
-            ConfigError: weights would not be trained, or two short sentences fail, give other
-                shapes, or give other states step by step than at once.
-        """
+    def _check_built(self, model: TranslationModel, target_vocabulary: int) -> None:
+        """Check what would pass unnoticed in training, see `jtrans.models.contract`."""
         from jtrans.models.contract import fault_of
 
         try:
@@ -311,13 +323,10 @@ def build_model(
             the contract.
     """
     system = system_configs().entry(config.system)
+    if isinstance(system, InstalledSystem):
+        return system.build(config, source_vocabulary, target_vocabulary)
     model_class: Any = system.model_class()
-    if isinstance(system, InstalledSystem):
-        system.check_config(config)
-    model: TranslationModel = model_class(config, source_vocabulary, target_vocabulary)
-    if isinstance(system, InstalledSystem):
-        system.check_built(model, target_vocabulary)
-    return model
+    return model_class(config, source_vocabulary, target_vocabulary)  # type: ignore[no-any-return]
 
 
 def build_undrawn(

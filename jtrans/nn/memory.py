@@ -33,6 +33,14 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and bool(_FAILURES.search(str(error)))
 
 
+def is_too_large(error: BaseException) -> bool:
+    """Return whether an error of building a model means that its sizes fit no memory or number."""
+    if isinstance(error, (RuntimeError, TypeError)):
+        words = ("memory", "overflow", "storage size", "too large", "invalid shape")
+        return any(word in str(error).lower() for word in words)
+    return isinstance(error, (MemoryError, OverflowError))
+
+
 def describe(error: BaseException) -> str:
     """Return one line about a failed allocation, with its numbers."""
     text = str(error).strip()

@@ -143,6 +143,51 @@ def test_a_setting_that_the_file_of_a_run_cannot_hold_is_refused(
         build_model(config, 20, 20)
 
 
+INIT = "def __init__(self, config, source_vocabulary, target_vocabulary):\n"
+SUPER = "        super().__init__(config)\n"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        ("def __init__(self, config):\n        size = 9\n" + SUPER, "TypeError: .* 4 were given"),
+        (
+            INIT + "        size = 9\n",
+            r"AttributeError: .*__init__\(\) call \(.*my_systems\.py:\d+",
+        ),
+        (INIT + SUPER + "        config.depth\n", r"AttributeError: .*'depth' \(.*\.py:\d+\)"),
+    ],
+)
+def test_a_constructor_that_fails_is_named(
+    wrong: str, fault: str, bring_system: BringSystem
+) -> None:
+    assert documented_system().count(INIT + SUPER) == 1
+    bring_system(documented_system().replace(INIT + SUPER, wrong))
+    config = system_configs()["mine"](system="mine", width=8)
+    with pytest.raises(ConfigError, match=f"mine of .* is broken: cannot be built: {fault}"):
+        build_model(config, 20, 20)
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("raise ConfigError('an odd width')", ConfigError),
+        ("raise MemoryError('the weights need 9 GB')", MemoryError),
+        ("torch.empty(2**62, 2**62)", RuntimeError),
+    ],
+)
+def test_settings_that_a_constructor_refuses_are_not_called_broken(
+    line: str, error: type[Exception], bring_system: BringSystem
+) -> None:
+    imports = "from jtrans.errors import ConfigError\nfrom torch import nn\n"
+    source = documented_system().replace("from torch import nn\n", imports, 1)
+    bring_system(source.replace(INIT + SUPER, f"{INIT}{SUPER}        {line}\n"))
+    config = system_configs()["mine"](system="mine", width=8)
+    with pytest.raises(error) as caught:
+        build_model(config, 20, 20)
+    assert "broken" not in str(caught.value)
+
+
 @pytest.mark.parametrize("holder", ["[{}]", "({},)", "{{'last': {}}}"])
 def test_weights_that_torch_does_not_know_of_are_refused(
     holder: str, bring_system: BringSystem

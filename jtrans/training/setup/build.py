@@ -23,7 +23,7 @@ from jtrans.nn.device import (
     use_matmul_backend,
 )
 from jtrans.nn.layer import compile_layers, is_compiled, set_recompute
-from jtrans.nn.memory import describe, within_memory
+from jtrans.nn.memory import describe, is_too_large, within_memory
 from jtrans.runs import Run
 from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.events import TrainingEvents
@@ -140,10 +140,7 @@ def _too_large(config: Config) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, TypeError, MemoryError, OverflowError) as error:
-        words = ("memory", "overflow", "storage size", "too large", "invalid shape")
-        if isinstance(error, (RuntimeError, TypeError)) and not any(
-            word in str(error).lower() for word in words
-        ):
+        if not is_too_large(error):
             raise
         raise ConfigError(
             f"a {config.model.system} of width {config.model.width} does not fit "
