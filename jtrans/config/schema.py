@@ -22,7 +22,7 @@ class SystemConfig(ConfigSection):
 
     def meaning(self) -> dict[str, Any]:
         """Return what decides what weights mean, by setting: all but rates and the like."""
-        left_out = self.without_weights | self.unused()
+        left_out = self.without_weights | frozenset(self.unused())  # of others, a list, too
         names = [name for name in type(self).model_fields if name not in left_out]
         return {name: getattr(self, name) for name in names if not name.endswith("dropout")}
 

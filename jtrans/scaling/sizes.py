@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from jtrans.config import Config, ScalableSizes, build_config
+from typing import Any
+
+from jtrans.config import Config, ScalableSizes, SystemConfig, build_config
 from jtrans.errors import ConfigError
 from jtrans.models.zoo import SYSTEMS, system_configs
 from jtrans.scaling.solve import StackSize
@@ -30,12 +32,7 @@ def scalable_sizes(config: Config) -> ScalableSizes:
             hint=f"systems that can be scaled, with their default settings: {', '.join(able)}",
             kind="scaling.no-depth",
         )
-    keys = [*(stack.key for stack in sizes.stacks), sizes.ffn_width, sizes.width]
-    absent = [key for key in keys if not isinstance(getattr(config.model, key, None), int)]
-    grows = all(min(each.attention, each.ffn) >= 0 for each in sizes.stacks)
-    if absent or not (grows and any(each.ffn for each in sizes.stacks)):
-        fault = "no stack of layers with FFNs"
-        fault = f"the setting {absent[0]}, which it does not have" if absent else fault
+    if fault := _fault_of(sizes, config.model):
         raise ConfigError(
             f"{config.model.system} declares {fault}",
             where="scalable_sizes",
@@ -43,6 +40,21 @@ def scalable_sizes(config: Config) -> ScalableSizes:
             kind="scaling.no-depth",
         )
     return sizes
+
+
+def _fault_of(sizes: ScalableSizes, model: SystemConfig) -> str | None:
+    """Return what is wrong with the declared sizes of a system, None if nothing is."""
+    stacks: Any = sizes.stacks  # of other distributions, whose types nobody may have checked
+    if not isinstance(stacks, (tuple, list)):
+        return "stacks that are no tuple: a tuple of one has a comma, (LayerStack(...),)"
+    keys = [*(stack.key for stack in stacks), sizes.ffn_width, sizes.width]
+    absent = [key for key in keys if not isinstance(getattr(model, key, None), int)]
+    if absent:
+        return f"the setting {absent[0]}, which it does not have"
+    grows = all(min(each.attention, each.ffn) >= 0 for each in stacks)
+    if not (grows and any(each.ffn for each in stacks)):
+        return "no stack of layers with FFNs"
+    return None
 
 
 def stack_sizes(config: Config) -> list[StackSize]:

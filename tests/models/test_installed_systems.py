@@ -143,6 +143,15 @@ def test_a_setting_that_the_file_of_a_run_cannot_hold_is_refused(
         build_model(config, 20, 20)
 
 
+def test_unused_settings_may_be_named_in_a_list(bring_system: BringSystem) -> None:
+    unused = "def unused(self):\n        return ['keep']\n"
+    bring_system(with_setting(f"keep: int = 3\n\n    {unused}"))
+    assert system_configs()["mine"](system="mine", width=8).meaning() == {
+        "system": "mine",
+        "width": 8,
+    }
+
+
 INIT = "def __init__(self, config, source_vocabulary, target_vocabulary):\n"
 SUPER = "        super().__init__(config)\n"
 
