@@ -104,6 +104,18 @@ def test_a_broken_system_stops_only_what_uses_it(
     assert "no prepared corpus" in jtrans("train", "demo/transformer", "--data", "nowhere").err
 
 
+def test_a_default_that_its_type_refuses_is_named_where_systems_are_listed(
+    jtrans: Jtrans, bring_system: BringSystem
+) -> None:
+    rate = "dropout: Rate = 0.1"
+    assert documented_system().count(rate) == 1
+    bring_system(documented_system().replace(rate, "dropout: Rate = 1.5"))
+    refused = jtrans("models", "mine")
+    assert refused.code == 2
+    assert "model.dropout: input should be less than 1 (got 1.5) (the default con" in refused.err
+    assert "this is the default of mine, which its own type refuses" in refused.err
+
+
 @pytest.mark.parametrize("command", [["train", "demo/transformer"], ["models", "transformer"]])
 def test_a_name_that_is_taken_is_refused_where_it_is_used(
     command: list[str], jtrans: Jtrans, bring_system: BringSystem
