@@ -29,12 +29,7 @@ DOCUMENTS = (
     "docs/training.md",
 )
 PAGES = tuple(ROOT / name for name in DOCUMENTS)
-MARKED = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-COMPARED = re.compile(r"(<!-- toolkits (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-JUDGED = re.compile(r"(<!-- verdict ([\w-]+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-SHORTENED = re.compile(r"(<!-- quality ([\w-]+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-REPRODUCED = re.compile(r"(<!-- reproduction ([\w-]+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-SYNTHETIC = re.compile(r"(<!-- synthetic ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MARKED = re.compile(r"(<!-- (\w+) ([\w -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 # the tables by the names of their files
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "distributed": endurance.distributed,
@@ -68,32 +63,37 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
 }
 
 
+def measured(name: str) -> str:
+    """Return the table of a benchmark, from its file."""
+    path = BENCHMARKS / f"{name}.json"
+    if not path.exists():
+        return "Not measured yet."
+    return TABLES[name](json.loads(path.read_text(encoding="utf-8")))
+
+
+# what writes a part of a page, by the first word of its mark; the others are its arguments
+WRITERS: dict[str, Callable[..., str]] = {
+    "table": measured,
+    "toolkits": toolkits,
+    "verdict": judged,
+    "quality": quality,
+    "reproduction": reproduced,
+    "synthetic": synthetic,
+}
+
+
 def rewritten(text: str) -> str:
     """Return a page with every table and verdict between its markers regenerated."""
-    text = COMPARED.sub(lambda match: f"{match[1]}{toolkits(match[2])}\n{match[3]}", text)
-    text = JUDGED.sub(lambda match: f"{match[1]}{judged(match[2], match[3])}\n{match[4]}", text)
-    text = SHORTENED.sub(lambda match: f"{match[1]}{quality(match[2], match[3])}\n{match[4]}", text)
-    text = REPRODUCED.sub(
-        lambda match: f"{match[1]}{reproduced(match[2], match[3])}\n{match[4]}", text
+    return MARKED.sub(
+        lambda match: f"{match[1]}{WRITERS[match[2]](*match[3].split())}\n{match[4]}", text
     )
-    text = SYNTHETIC.sub(lambda match: f"{match[1]}{synthetic(match[2])}\n{match[3]}", text)
-
-    def drawn(match: re.Match[str]) -> str:
-        path = BENCHMARKS / f"{match[2]}.json"
-        if not path.exists():
-            return f"{match[1]}Not measured yet.\n{match[3]}"
-        body = TABLES[match[2]](json.loads(path.read_text(encoding="utf-8")))
-        return f"{match[1]}{body}\n{match[3]}"
-
-    return MARKED.sub(drawn, text)
 
 
 def unplaced(pages: Iterable[str]) -> set[str]:
     """Return the benchmarks that no page has a place for."""
-    files = BENCHMARKS.glob("*.json")
-    return {path.stem for path in files} - {
-        match[2] for page in pages for match in MARKED.finditer(page)
-    }
+    marks = (match for page in pages for match in MARKED.finditer(page))
+    placed = {match[3] for match in marks if match[2] == "table"}
+    return {path.stem for path in BENCHMARKS.glob("*.json")} - placed
 
 
 def main() -> None:
