@@ -109,7 +109,7 @@ def open_members(
     names = names or system_names(runs)
     corpora = [open_corpus(run, data) for run in runs]
     words = StudyWords.of([run.pipeline for run in runs], lowercase)
-    text = SplitText.of(split, *_shared_lines(runs, corpora, split), words)
+    text = SplitText(split, *_shared_lines(runs, corpora, split), words)
     return [
         Member(name, run, corpus, text, words, decoding, progress)
         for name, run, corpus in zip(names, runs, corpora, strict=True)

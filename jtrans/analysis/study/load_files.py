@@ -69,7 +69,7 @@ def load_file_study(
         )
     name = as_text(files.references[0].name)
     split = name.partition(".")[0] or name
-    text = SplitText.of(split, source[0] if source else None, references, words)
+    text = SplitText(split, source[0] if source else None, references, words)
     subjects = [
         Subject(name, [FileMember(name, lines, words)], index)
         for index, (name, lines) in enumerate(zip(names, hypotheses, strict=True))

@@ -52,17 +52,6 @@ class SplitText:
     references: list[list[str]]  # all sets, as raw text
     words: StudyWords  # how lines are split; done on first use, scores alone need no words
 
-    @classmethod
-    def of(
-        cls,
-        split: str,
-        source: list[str] | None,
-        references: Sequence[list[str]],
-        words: StudyWords,
-    ) -> SplitText:
-        """Return raw text with all its reference sets."""
-        return cls(split, source, list(references), words)
-
     @cached_property
     def source(self) -> tuple[list[str], list[list[str]]] | None:
         """The source as raw text and as words of the study."""
