@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -227,19 +226,16 @@ def evaluate(
             translations.
     """
     plain = [name for name in metrics if name != MULTI_BLEU]
-    options: dict[str, Any] = {
-        "target_language": target_language,
-        "lowercase": lowercase,
-        "tokenizer": tokenizer,
-    }
     bootstrap = Bootstrap(len(references[0]) if references else 0)
     systems = []
     all_scores = sacrebleu_scores(
         [output.lines for output in outputs],
         references,
         metrics=plain,
+        target_language=target_language,
+        lowercase=lowercase,
+        tokenizer=tokenizer,
         bootstrap=bootstrap,
-        **options,
     )
     by_name = {output.name: output.lines for output in outputs}
     for given in sentence_scores:
