@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -182,16 +181,9 @@ def _entry(item: Figure | Table) -> dict[str, Any]:
     }
 
 
-def _scores_json(data: ReportData) -> dict[str, Any]:
-    """Return the scores by the names of the systems, which are distinct."""
-    return {
-        system.name: {metric: asdict(value) for metric, value in values.items()}
-        for system, values in zip(data.systems, data.scores.systems, strict=True)
-    }
-
-
 def as_json(data: ReportData) -> dict[str, Any]:
     """Return the numbers of a report as plain values."""
+    scores, names = data.scores.to_json(), [system.name for system in data.systems]
     return {
         "analysis": "report",
         "corpus": None if data.study.corpus is None else data.study.corpus.name,
@@ -200,7 +192,7 @@ def as_json(data: ReportData) -> dict[str, Any]:
         "references": len(data.study.text.references),
         "lowercase": data.study.lowercase,
         "systems": [vars(system) for system in data.systems],
-        "scores": {**data.scores.to_json(), "systems": _scores_json(data)},
+        "scores": {**scores, "systems": dict(zip(names, scores["systems"], strict=True))},
         "results": [item_json(item) for section in data.sections for item in section.items],
         "warnings": data.warnings,
     }
