@@ -26,9 +26,9 @@ class Bins:
     is_above: bool = False  # whether the last label is ``>10``, not ``11+``
 
     @classmethod
-    def equal(cls, width: int, count: int = BINS, *, shown_from: int = 0) -> Bins:
-        """Make `count` bins of equal width: ``min(value // width, count - 1)``."""
-        return cls(tuple(range(0, width * count, width)), shown_from)
+    def equal(cls, width: int, *, shown_from: int = 0) -> Bins:
+        """Make `BINS` bins of equal width: ``min(value // width, BINS - 1)``."""
+        return cls(tuple(range(0, width * BINS, width)), shown_from)
 
     @classmethod
     def between(cls, starts: Sequence[int], *, shown_from: int = 0) -> Bins:
