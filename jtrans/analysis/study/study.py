@@ -53,11 +53,6 @@ class Subject:
         return self.members[0].hypotheses
 
     @property
-    def hypothesis_words(self) -> list[list[str]]:
-        """Translations as words of the study."""
-        return self.members[0].hypothesis_words
-
-    @property
     def teacher_forced(self) -> TeacherForcedSplit:
         """The teacher-forced scores of the reference, token by token."""
         return self.run_members[0].teacher_forced

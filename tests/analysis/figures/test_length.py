@@ -58,7 +58,7 @@ def _figures(study: Study, binning: Binning = AS_IN_PAPER) -> dict[str, Figure]:
 def test_the_ratio_is_words_over_words(study: Study) -> None:
     figure = _figures(study)["length-ratio"]
     for subject, series in zip(study.subjects, figure.series, strict=True):
-        given = sum(map(len, subject.hypothesis_words))
+        given = sum(map(len, subject.members[0].hypothesis_words))
         assert series.values == [pytest.approx(given / sum(map(len, study.reference_words)))]
         assert series.low[0] is not None and series.high[0] is not None
         assert series.low[0] <= series.values[0] <= series.high[0]  # type: ignore[operator]
@@ -84,11 +84,9 @@ def test_bleu_of_each_bin_is_sacrebleu_of_its_lines(study: Study) -> None:
 
 def test_sentence_scores_are_averaged_in_their_bin(study: Study) -> None:
     figure = _figures(study, Binning(edges=(2,)))["length-score"]
-    subject = study.subjects[0]
     chosen = [i for i, words in enumerate(study.text.length_side.words) if len(words) >= 3]
-    scores = [
-        sentence_score(subject.hypothesis_words[i], [study.reference_words[i]]) for i in chosen
-    ]
+    words = study.subjects[0].members[0].hypothesis_words
+    scores = [sentence_score(words[i], [study.reference_words[i]]) for i in chosen]
     assert figure.series[0].values[1] == pytest.approx(sum(scores) / len(scores))
 
 
