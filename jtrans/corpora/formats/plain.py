@@ -48,11 +48,11 @@ def _find_references(prefix: str, language: str) -> list[Path]:
     paths: list[Path] = []
     while (path := find_packed(Path(f"{prefix}.{len(paths)}.{language}"))) is not None:
         paths.append(path)
+    # beside PREFIX.LANGUAGE alone, a number may mean anything else
+    if not paths and find_packed(Path(f"{prefix}.{language}")) is not None:
+        return paths
     gap = Path(f"{prefix}.{len(paths)}.{language}")
     for number in range(len(paths) + 1, MOST_REFERENCES):
-        # beside PREFIX.LANGUAGE alone, a number may mean anything else
-        if not paths and find_packed(Path(f"{prefix}.{language}")) is not None:
-            break
         if (later := find_packed(Path(f"{prefix}.{number}.{language}"))) is not None:
             raise CorpusError(
                 f"{later} is there, but {gap} is not",
