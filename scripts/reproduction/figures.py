@@ -84,7 +84,7 @@ def _figures(study: Study, name: str) -> list[Figure | Table]:
         return length_figures(study)
     if name == "position":
         return position_figures(study)
-    return frequency_figures(study, with_accuracy=not study.different_tokens)
+    return frequency_figures(study, with_accuracy=not study.token_difference)
 
 
 def _attention(

@@ -101,13 +101,10 @@ def label_figures(
         labels = None if aligned is None else _of_target(study, kind, lines, *aligned)
         if labels is None or not labels.names:
             continue
-        if not study.different_tokens:
+        if not study.token_difference:
             figures.append(_accuracy(study, labels))
         else:
-            left_out.append(
-                f"accuracy by label is left out: {', '.join(study.different_tokens)} and "
-                f"{study.runs[0].name} have different target tokens"
-            )
+            left_out.append(f"accuracy by label is left out: {study.token_difference}")
         if [len(line) for line in study.reference_words] == [len(n) for n in labels.numbers]:
             figures.append(_f_measure(study, labels))
         else:

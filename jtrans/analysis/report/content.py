@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 from jtrans.analysis.attention.layer_alignments import alignment_tables, find_gold
@@ -109,46 +110,42 @@ def _sections(study: Study, progress: Progress) -> tuple[list[ReportSection], li
     sections, warnings = [], []
     progress.say("Figures", "by length, position and training frequency")
     sections.append(ReportSection("length", "By length", length_figures(study)))
-    same_tokens = not study.different_tokens
+    same_tokens = not study.token_difference
     if same_tokens and study.with_model:
         sections.append(ReportSection("position", "By position", position_figures(study)))
     elif study.with_model:
-        warnings.append(
-            f"Teacher-forced accuracy is left out: {', '.join(study.different_tokens)} and "
-            f"{study.runs[0].name} have different target tokens."
-        )
+        warnings.append(f"Teacher-forced accuracy is left out: {study.token_difference}.")
     if study.with_model or study.training is not None:
-        try:
+        with _left_out("Quality by training frequency", [UNKNOWN_TEXT], warnings):
             frequency = frequency_figures(study, with_accuracy=same_tokens)
             sections.append(ReportSection("frequency", "By training frequency", frequency))
-        except CorpusError as error:
-            if error.kind != UNKNOWN_TEXT:
-                raise
-            warnings.append(f"Quality by training frequency is left out: {error.message}.")
     else:
         warnings.append(
             "Quality by training frequency is left out: --train FILE names the target side of the "
             "text that the systems were trained on."
         )
     if study.label_names:
-        try:
+        with _left_out("The section of labels", NO_LABELS, warnings):
             title = "By part of speech and entity"
             sections.append(ReportSection("labels", title, label_figures(study)))
-        except CorpusError as error:
-            if error.kind not in NO_LABELS:
-                raise
-            warnings.append(f"The section of labels is left out: {error.message}.")
     sections.append(ReportSection("sentences", "By sentence", [sentence_bleu_figure(study)]))
     if len(study.subjects) > 1:
         sections.append(ReportSection("compare", "Side by side", [*compare_tables(study)]))
     sections += _layer_sections(study)
-    try:
+    with _left_out("Word alignment", NO_ALIGNMENT, warnings):
         sections += _alignment_sections(study)
-    except CorpusError as error:
-        if error.kind not in NO_ALIGNMENT:
-            raise
-        warnings.append(f"Word alignment is left out: {error.message}.")
     return sections, warnings
+
+
+@contextmanager
+def _left_out(part: str, kinds: Sequence[str], warnings: list[str]) -> Iterator[None]:
+    """Add a warning in place of an error of one of the kinds, which leaves a part out."""
+    try:
+        yield
+    except CorpusError as error:
+        if error.kind not in kinds:
+            raise
+        warnings.append(f"{part} is left out: {error.message}.")
 
 
 def _layer_sections(study: Study) -> list[ReportSection]:

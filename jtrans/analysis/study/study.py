@@ -131,11 +131,13 @@ class Study:
         return {} if self.corpus is None else self.corpus.label_names
 
     @cached_property
-    def different_tokens(self) -> list[str]:
-        """The runs whose target tokens are not those of the first run."""
+    def token_difference(self) -> str:
+        """Which runs have other target tokens than the first, in words; empty if none has."""
         digests = [_target_digest(run) for run in self.runs]
         pairs = zip(self.runs, digests, strict=True)
-        return [run.name for run, digest in pairs if digest != digests[0]]
+        others = [run.name for run, digest in pairs if digest != digests[0]]
+        both = f"{', '.join(others)} and {self.runs[0].name}" if others else ""
+        return both and f"{both} have different target tokens"
 
     def require_same_tokens(self, measurement: str) -> None:
         """Raise a CorpusError if the runs have different target tokens.
@@ -143,10 +145,10 @@ class Study:
         Args:
             measurement: what cannot be compared then.
         """
-        if self.different_tokens:
+        if self.token_difference:
             raise CorpusError(
-                f"{measurement} cannot be compared: {', '.join(self.different_tokens)} and "
-                f"{self.runs[0].name} have different target tokens (vocabulary, BPE or counts)",
+                f"{measurement} cannot be compared: {self.token_difference} (vocabulary, BPE or "
+                "counts)",
                 hint="length and compare need only the same text; or give the runs one by one",
                 kind="corpus.different-tokens",
             )
