@@ -68,20 +68,18 @@ def _significance(study: Study, binning: Binning) -> Table:
     groups = [(label, place == number) for number, label in enumerate(bins.labels)]
     groups.insert(0, ("all", np.ones(len(study), dtype=bool)))
     counts = [sentence_counts(study, subject) for subject in study.subjects]
-    rows: list[list[Cell]] = [[] for _ in range((len(counts) - 1) * len(groups))]
-    for place_of_row, (label, chosen) in enumerate(groups):
-        # the first row agrees with ``jtrans score`` even where a bin would have no data
-        score = bleu_of if place_of_row else sacrebleu_of
-        inside = [_bleu_of_some(study, members, chosen, score) for members in counts]
-        for number, subject in enumerate(study.subjects[1:]):
-            row = _compared(inside[0], inside[number + 1], inside[1:], int(chosen.sum()))
-            rows[number * len(groups) + place_of_row] = [
-                study.subjects[0].name,
-                subject.name,
-                label,
-                int(chosen.sum()),
-                *row,
-            ]
+    # the first row agrees with ``jtrans score`` even where a bin would have no data
+    scores = [sacrebleu_of, *[bleu_of] * len(bins)]
+    samples = [
+        [_bleu_of_some(study, members, chosen, score) for members in counts]
+        for (_, chosen), score in zip(groups, scores, strict=True)
+    ]
+    rows: list[list[Cell]] = []
+    for number, subject in enumerate(study.subjects[1:], start=1):
+        for (label, chosen), inside in zip(groups, samples, strict=True):
+            size = int(chosen.sum())
+            row = _compared(inside[0], inside[number], inside[1:], size)
+            rows.append([study.subjects[0].name, subject.name, label, size, *row])
     columns = ["baseline", "system", f"{side} words", "sentences"]
     columns += ["BLEU baseline", "BLEU system", "difference", "p"]
     has_seeds = any(len(subject.members) > 1 for subject in study.subjects)
