@@ -69,21 +69,16 @@ class OwnFiles:
                 f"--skip-bad-lines has no effect on {' and '.join(sorted(endings))} files",
                 "leave it out",
             )
+        read = functools.partial(read_text, languages=languages, skips_bad=self.skips_bad)
         splits = {}
         if self.train:
-            splits["train"] = join_texts([self._text(part, languages) for part in self.train])
-        read = functools.partial(self._text, languages=languages, with_references=True)
+            splits["train"] = join_texts([read(part) for part in self.train])
+        with_references = functools.partial(read, with_references=True)
         if self.valid:
-            splits["valid"] = _join_valid([read(part) for part in self.valid])
+            splits["valid"] = _join_valid([with_references(part) for part in self.valid])
         for split, prefix in zip(name_test_splits(self.test), self.test, strict=True):
-            splits[split] = read(prefix)
+            splits[split] = with_references(prefix)
         return Corpus(name, languages, splits, valid_size=self.valid_size)
-
-    def _text(
-        self, prefix: str, languages: tuple[str, str], *, with_references: bool = False
-    ) -> ParallelText:
-        skips_bad = self.skips_bad
-        return read_text(prefix, languages, with_references=with_references, skips_bad=skips_bad)
 
 
 def _join_valid(parts: Sequence[ParallelText]) -> ParallelText:
