@@ -35,17 +35,14 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "lowercase": bool,
     "codes": (str, type(None)),
 }
+_FLAGS = ("strip_invisible", "protect", "spell", "narrow")
 # Entries that are saved only if they are used: pipelines without them keep their fingerprint.
 _OPTIONAL_KINDS: dict[str, type | tuple[type, ...]] = {
     "truecase": (list, type(None)),
     "dictionary": (str, type(None)),
-    "strip_invisible": (bool, type(None)),
-    "protect": (bool, type(None)),
-    "spell": (bool, type(None)),
-    "narrow": (bool, type(None)),
+    **dict.fromkeys(_FLAGS, (bool, type(None))),
     "spaces": (list, type(None)),
 }
-_FLAGS = ("strip_invisible", "protect", "spell", "narrow")
 
 
 @dataclass(frozen=True)
@@ -187,16 +184,14 @@ class TextSide:
         if value["codes"] is not None:
             check_codes(value["codes"])
         small = value.get("truecase")
+        flags: dict[str, Any] = {name: bool(value.get(name)) for name in _FLAGS}
         return cls(
             **{name: value[name] for name in _KINDS},
             vocabulary=Vocabulary.from_json(value.get("vocabulary")),
             truecaser=None if small is None else Truecaser([str(word) for word in small]),
             dictionary=value.get("dictionary"),
-            strip_invisible=bool(value.get("strip_invisible")),
-            protect=bool(value.get("protect")),
-            spell=bool(value.get("spell")),
-            narrow=bool(value.get("narrow")),
             spaces=tuple(map(str, value.get("spaces") or ())),
+            **flags,
         )
 
     @cached_property
