@@ -21,12 +21,10 @@ WIDTH, HEIGHT = 7.6, 3.1  # inches
 
 def draw(result: ScalingResult, stem: Path) -> list[Path]:
     """Draw gradients and curve as SVG and PNG; return the files."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     with drawing_style(STYLE, [DEFAULT]):
         canvas = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
-        FigureCanvasAgg(canvas)
         left, right = canvas.subplots(1, 2, width_ratios=[2, 3])
         _gradients(left, result)
         _curve(right, result)

@@ -170,7 +170,6 @@ def keep(path: Path, row: dict[str, Any], settings: list[str], data: Path, words
 
 def draw(results: dict[str, Any], stem: Path) -> None:
     """Draw the curves of plain Transformers and of DLCL: one colour each, post-norm dashed."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     from jtrans.analysis.output.fonts import drawing_style
@@ -178,7 +177,6 @@ def draw(results: dict[str, Any], stem: Path) -> None:
 
     with drawing_style(STYLE, []):
         canvas = Figure(figsize=(6.8, 3.4), layout="constrained")
-        FigureCanvasAgg(canvas)
         axes = canvas.add_subplot()
         for row in results["rows"]:
             line(axes, row)

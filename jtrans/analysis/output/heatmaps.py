@@ -53,11 +53,9 @@ def _cut(view: View) -> View:
 
 def _figure(view: View) -> Any:
     """Lay the panels out on a grid, with labels of the axes at its edges only."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(layout="constrained")
-    FigureCanvasAgg(figure)
     across = min(MOST_COLUMNS, len(view.matrices))
     down = math.ceil(len(view.matrices) / across)
     width, height = _size(view.matrices[0])

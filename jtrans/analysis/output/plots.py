@@ -111,11 +111,9 @@ def draw_curves(item: CurveTable, stem: Path) -> list[Path]:
 
 def _empty_plot(width: float, height: float, ends: tuple[float, float]) -> tuple[Any, Axes]:
     """Return a matplotlib figure and its axes, with a grid at the ticks of the value axis."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
     canvas = Canvas(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(canvas)
     axes = canvas.add_subplot()
     marks = ticks(*ends)
     axes.set_ylim(marks[0], marks[-1])

@@ -35,7 +35,6 @@ def labelled(count: int, step: int) -> list[int]:
 def draw_weights(item: Heatmap, stem: Path) -> list[Path]:
     """Draw a table of weights; return the files."""
     import numpy as np
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
 
@@ -48,7 +47,6 @@ def draw_weights(item: Heatmap, stem: Path) -> list[Path]:
     with drawing_style({**PLAIN, "svg.fonttype": "path"}, fonts_for([item.title])[0]):
         size = max(3.2, cell * len(columns))
         figure = Figure(figsize=(size + 1.7, size + 1.1), layout="constrained")
-        FigureCanvasAgg(figure)
         axes = figure.add_subplot()
         colours = LinearSegmentedColormap.from_list("weights", [NEGATIVE, "white", POSITIVE])
         image = axes.imshow(np.ma.masked_invalid(values), cmap=colours, vmin=-limit, vmax=limit)
