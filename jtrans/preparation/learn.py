@@ -42,7 +42,6 @@ def learn_pipeline(
     options = preparation.request.options
     casing = _learn_truecasers(preparation, parts) if options.truecase else ()
     counts = _count_words(preparation, parts, casing)
-    _keep(preparation, counts)
     codes = _codes(preparation, counts)
     truecasers = [
         Truecaser(read_lines(path)) if casing and _has_case(side) else None
@@ -52,12 +51,11 @@ def learn_pipeline(
     if options.spell and options.bpe != "none" and options.min_count > 1:
         # counted again, with rare pieces split into smaller ones
         vocabularies = _build_vocabularies(preparation, codes, counts, vocabularies)
-    learned = zip(codes, truecasers, (vocabularies[0], vocabularies[-1]), strict=True)
+    both = vocabularies[0], vocabularies[-1]
+    learned = zip(preparation.request.sides, codes, truecasers, both, strict=True)
     source, target = (
         replace(side, codes=text, truecaser=truecaser, vocabulary=vocabulary)
-        for side, (text, truecaser, vocabulary) in zip(
-            preparation.request.sides, learned, strict=True
-        )
+        for side, text, truecaser, vocabulary in learned
     )
     target = replace(target, spaces=_learn_spaces(preparation, parts))
     return TextPipeline(source, target), (len(counts[0]), len(counts[1]))
@@ -107,7 +105,6 @@ def count_types(
     for path, truecaser in zip(casing, truecasers, strict=False):
         write_lines(path, truecaser.small if truecaser else [])
     counts = _count_words(preparation, parts, casing)
-    _keep(preparation, counts)
     return len(counts[0]), len(counts[1])
 
 
@@ -115,11 +112,6 @@ def word_count_files(preparation: Preparation) -> tuple[Path, Path]:
     """Return the files with the word counts of both sides, in the work folder."""
     source, target = (preparation.folder / f"{side}.words.gz" for side in SIDES)
     return source, target
-
-
-def _keep(preparation: Preparation, counts: Counts) -> None:
-    for path, words in zip(word_count_files(preparation), counts, strict=True):
-        write_word_counts(path, words)
 
 
 def _learn_truecasers(preparation: Preparation, parts: Sequence[ShardPart]) -> tuple[Path, ...]:
@@ -140,17 +132,19 @@ def _has_case(side: TextSide) -> bool:
 
 
 def _casing_files(preparation: Preparation) -> tuple[Path, ...]:
-    return tuple(preparation.folder / f"casing.{side}.txt" for side in ("source", "target"))
+    return tuple(preparation.folder / f"casing.{side}.txt" for side in SIDES)
 
 
 def _count_words(
     preparation: Preparation, parts: Sequence[ShardPart], casing: tuple[Path, ...]
 ) -> Counts:
-    """Count the words of source and target, truecased with the files `casing`, if any."""
+    """Count and keep the words of both sides, truecased with the files `casing`, if any."""
     files = [(path, file_digest(path)) for path in casing]
-    return _sum_counts(
-        preparation, "Counting words", _count_part, [(part, files) for part in parts]
-    )
+    jobs = [(part, files) for part in parts]
+    counts = _sum_counts(preparation, "Counting words", _count_part, jobs)
+    for path, words in zip(word_count_files(preparation), counts, strict=True):
+        write_word_counts(path, words)
+    return counts
 
 
 def _sum_counts(
