@@ -77,16 +77,12 @@ class StepGraph(nn.Module):
 
     def forward(self, token: Tensor, position: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
         """Return log-probabilities of the next token, [N, V], and the tensors that changed."""
-        log_probs, after = self.advance(token, position, *state)
+        after = with_tensors(self._state[0], iter(state), position)
+        log_probs = _log_probs(self.model, self.model.step(token, after))
         # a model without positions does not use it, and an export drops unused inputs
         log_probs = log_probs + 0 * position
         named = zip(tensors(after), self.fixed, strict=True)
         return (log_probs, *(tensor for (_, tensor), is_fixed in named if not is_fixed))
-
-    def advance(self, token: Tensor, position: Tensor, *state: Tensor) -> tuple[Tensor, Any]:
-        """Return the same, with the state as the model has it."""
-        model_state = with_tensors(self._state[0], iter(state), position)
-        return _log_probs(self.model, self.model.step(token, model_state)), model_state
 
 
 def _log_probs(model: TranslationModel, hidden: Tensor) -> Tensor:
