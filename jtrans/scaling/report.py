@@ -14,7 +14,7 @@ from jtrans.config import Config
 from jtrans.errors import JtransError, usage_error
 from jtrans.files import file_digest, read_json, text_digest, write_json, write_text
 from jtrans.scaling.drawing import draw
-from jtrans.scaling.experiment import BASE, SCALED
+from jtrans.scaling.experiment import BASE, SCALED, ModelRuns
 from jtrans.scaling.result import ScalingResult
 from jtrans.scaling.sizes import ffn_width, layer_counts, width_ratio
 
@@ -80,17 +80,17 @@ def summary(base: Config, scaled: Config) -> str:
 
 def page(result: ScalingResult, picture: str) -> str:
     """Return the page as HTML."""
-    plan = result.plan
+    plan, scaled = result.plan, result.scaled_config
     return render(
         "scaling.html",
         result=result,
         plan=plan,
         scaling=result.scaling,
-        summary=summary(plan.config, result.scaled_config),
+        summary=summary(plan.config, scaled),
         stacks=list(layer_counts(plan.config)),
         width_ratio=width_ratio(plan.config),
-        models=[_model(result, index) for index in range(len(result.runs))],
-        scaled_sizes=_scaled_sizes(result),
+        models=[_model(model) for model in result.runs],
+        scaled_sizes=[*layer_counts(scaled).values(), ffn_width(scaled)],
         spreads=[("depth", result.depth), ("width F/E", result.width)],
         estimates=[
             (name, result.estimates[name]) for name in (BASE, SCALED) if name in result.estimates
@@ -100,8 +100,7 @@ def page(result: ScalingResult, picture: str) -> str:
     )
 
 
-def _model(result: ScalingResult, index: int) -> dict[str, Any]:
-    model = result.runs[index]
+def _model(model: ModelRuns) -> dict[str, Any]:
     losses, minutes = list(model.losses.values()), list(model.minutes.values())
     return {
         "name": model.name,
@@ -113,11 +112,6 @@ def _model(result: ScalingResult, index: int) -> dict[str, Any]:
         "updates": sum(model.updates.values()) // len(model.updates),
         "minutes": sum(minutes) / len(minutes),
     }
-
-
-def _scaled_sizes(result: ScalingResult) -> list[int]:
-    config = result.scaled_config
-    return [*layer_counts(config).values(), ffn_width(config)]
 
 
 def duration(seconds: float | None) -> str:
