@@ -89,10 +89,10 @@ class Store:
             record = _read(folder / OLDER_RECORDS).get(mirror.file)
             records[folder / mirror.file] = _as_record(mirror.file, record)
         for path, record in records.items():
-            is_ours = record and mirror.sha256 in ("", record.sha256) and path.is_file()
             if (
                 record
-                and is_ours
+                and mirror.sha256 in ("", record.sha256)
+                and path.is_file()
                 and path.stat().st_size == record.size
                 and not unfit(mirror, path)
             ):
