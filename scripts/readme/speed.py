@@ -74,14 +74,13 @@ def decode(results: dict[str, Any]) -> str:
 
 def decode_joint(results: dict[str, Any]) -> str:
     """Return the table of decoding with the joint models against the original code."""
-    ratio = "{median:.2f} ({low:.2f} to {high:.2f})"
     rows = [
         [
             row["system"],
             row["variant"],
             str(row["batch"]),
             f"{row['sentences_per_second']:.1f}",
-            ratio.format(**row["ratio"]) if row["ratio"] else "",
+            ratio(row["ratio"]) if row["ratio"] else "",
             "{median:.2f}".format(**row["ratio_to_fp32"]) if row["ratio_to_fp32"] else "",
             "{median:.2f}".format(**row["ratio_to_16"]) if row["ratio_to_16"] else "",
             f"{100 * row['product_share']:.0f} %" if "product_share" in row else "",
