@@ -13,6 +13,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
+from scripts.bench import curves
 from scripts.bench.interleave import (
     Amounts,
     Task,
@@ -31,19 +32,8 @@ FORMS = ("all tokens at once", "blocks of tokens")
 def train_recipe(recipe: str, form: str, *, data: Path, precision: str) -> Task:
     """Return updates of a recipe's system with one form of its loss."""
     from jtrans.bench.train import run_update
-    from jtrans.config import load_config
-    from jtrans.data.prepared import PreparedCorpus
-    from jtrans.models.zoo import system_configs
-    from jtrans.runs import Run
-    from jtrans.training.events import TrainingEvents
-    from jtrans.training.setup.build import make_trainer
 
-    config = load_config(
-        recipe, system_configs(), overrides=[f"training.precision={precision}", "model.tie=all"]
-    )
-    corpus = PreparedCorpus.open(data)
-    trainer, _ = make_trainer(Run(data), config, corpus, device="cpu", events=TrainingEvents())
-    trainer.model.train()
+    trainer = curves.make(data, recipe, [f"training.precision={precision}", "model.tie=all"])
     if form == FORMS[0]:
         trainer.model.__dict__["output_weights"] = lambda: None
     epoch = trainer.plan.epoch(0)
