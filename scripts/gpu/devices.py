@@ -31,7 +31,7 @@ from jtrans.training.divergence.random_state import random_module
 from jtrans.training.objective import Objective, batch_loss
 from scripts.gpu import speed
 from scripts.gpu.correctness import COMPILED_TOLERANCE, SYSTEMS, comparison, distance
-from scripts.gpu.models import Pairs, compile_layers, make_model
+from scripts.gpu.models import Pairs, compile_layers, make_model, padded_batch
 from scripts.gpu.timing import Row, Scale
 
 POLICIES: tuple[Recompute, ...] = ("none", "hidden", "layer")
@@ -46,7 +46,7 @@ def check_second_gpu(scale: Scale) -> list[Row]:
     rows = []
     for system in SYSTEMS:
         here = make_model(system, scale.widths[0], scale, dropout=0.0)
-        batch = _pairs(scale).batch(np.arange(3), scale.device)
+        batch = padded_batch(scale)
         expected, _ = batch_loss(here, batch, Objective(0.1))
         ours, _ = batch_loss(here.to(device), batch.to(device), Objective(0.1))
         ours.backward()
@@ -67,15 +67,14 @@ def check_waiting(scale: Scale) -> list[Row]:
     for system in SYSTEMS:
         model = make_model(system, scale.widths[0], scale, attention_dropout=0.1).train()
         optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-        pairs, here = _pairs(scale), scale.device
 
         def update(
             model: TranslationModel = model, optimiser: torch.optim.Optimizer = optimiser
         ) -> None:
-            speed.update(model, optimiser, pairs.batch(np.arange(3), here))  # noqa: B023
+            speed.update(model, optimiser, padded_batch(scale))
 
         update()
-        rows.append(_raises_nothing(f"{system}: an update without waiting", update, here))
+        rows.append(_raises_nothing(f"{system}: an update without waiting", update, scale.device))
     return rows
 
 
@@ -118,7 +117,7 @@ def check_dropout(scale: Scale) -> list[Row]:
 
 
 def _gradient(model: TranslationModel, scale: Scale) -> Tensor:
-    batch = _pairs(scale).batch(np.arange(3), scale.device)
+    batch = padded_batch(scale)
     model.zero_grad()
     torch.manual_seed(3)
     batch_loss(model, batch, Objective(0.1))[0].backward()
@@ -131,7 +130,7 @@ def check_bf16_decoding(scale: Scale) -> list[Row]:
     options = SearchOptions(beam=3, max_length="9", min_length=5)
     for system in SYSTEMS:
         model = make_model(system, scale.widths[0], scale).eval().requires_grad_(False)
-        batch = _pairs(scale).batch(np.arange(3), scale.device)
+        batch = padded_batch(scale)
         searched = []
         for each in (model, with_bf16_products(model)):
             with torch.autocast(scale.device.type, torch.bfloat16):
@@ -147,7 +146,7 @@ def check_prepared_forms(scale: Scale) -> list[Row]:
     options = SearchOptions(beam=3, max_length="9", min_length=5)
     for system in ("transformer", "dlcl"):
         model = make_model(system, scale.widths[0], scale).eval().requires_grad_(False)
-        batch = _pairs(scale).batch(np.arange(3), scale.device)
+        batch = padded_batch(scale)
         best = [
             [each[0] for each in beam_search([form], batch.source, batch.source_mask, options)]
             for form in (model, prepared(model))
@@ -168,7 +167,7 @@ def check_search_rules(scale: Scale) -> list[Row]:
     rows = []
     model = make_model("transformer", scale.widths[0], scale).eval().requires_grad_(False).double()
     on_cpu = copy.deepcopy(model).cpu()
-    batch = _pairs(scale).batch(np.arange(3), scale.device)
+    batch = padded_batch(scale)
     phrases = SearchConstraints([], [[4, 5], [6]], [[7]], frozenset([8]))
     for name, chosen in rules.items():
         options = SearchOptions(max_length="9", min_length=5, **chosen)  # type: ignore[arg-type]
@@ -237,10 +236,6 @@ def _little_memory(scale: Scale, sentences: int) -> Iterator[None]:
 
     with mock.patch.object(batched_search, "beam_search", limited):
         yield
-
-
-def _pairs(scale: Scale) -> Pairs:
-    return Pairs(np.array([[9, 5, 7], [6, 8, 3]]), scale.vocabulary)
 
 
 def devices(scale: Scale) -> list[Row]:

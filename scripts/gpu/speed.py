@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 import torch._dynamo
+from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from jtrans.data.batch import Batch
@@ -43,14 +44,21 @@ TARGETS = {  # positions/s on an H200
 Work = Callable[[int], float]  # does the work of a round and returns its amount
 
 
-def update(model: TranslationModel, optimiser: torch.optim.Optimizer, batch: Batch) -> None:
-    """Do one update as the trainer does it."""
-    with autocast(model.device, PRECISION):
+def update(
+    model: TranslationModel,
+    optimiser: torch.optim.Optimizer,
+    batch: Batch,
+    precision: str = PRECISION,
+) -> Tensor:
+    """Do one update as the trainer does it; return the loss per target token."""
+    with autocast(model.device, precision):
         loss, _ = batch_loss(model, batch, Objective(SMOOTHING))
-    (loss / batch.target_mask.sum()).backward()
+    loss = loss / batch.target_mask.sum()
+    loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
+    return loss.detach()
 
 
 def training_work(
@@ -308,13 +316,7 @@ def precision_losses(scale: Scale) -> list[Row]:
         losses, start = [], time.perf_counter()
         for indices in chosen:
             batch = pairs.batch(indices, scale.device)
-            with autocast(model.device, precision):
-                loss, _ = batch_loss(model, batch, Objective(SMOOTHING))
-            (loss / batch.target_mask.sum()).backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
-            losses.append(loss.detach() / batch.target_mask.sum())
+            losses.append(update(model, optimiser, batch, precision))
         last = float(torch.stack(losses[-20:]).mean())
         spent = time.perf_counter() - start
         rows.append({"precision": precision, "updates": updates, "loss": last, "s": spent})
