@@ -107,11 +107,11 @@ def ranks_of(process: subprocess.Popen[bytes]) -> list[int]:
     return sorted(processes)
 
 
-def wait_until(is_true: Callable[[], bool], seconds: float = LIMIT_SECONDS) -> float:
+def wait_until(is_true: Callable[[], bool]) -> float:
     """Wait until `is_true`, and return the seconds; end with an error if it takes too long."""
     start = time.monotonic()
     while not is_true():
-        if time.monotonic() - start > seconds:
+        if time.monotonic() - start > LIMIT_SECONDS:
             raise SystemExit("this took too long")
         time.sleep(0.05)
     return time.monotonic() - start
@@ -306,7 +306,7 @@ def keep(path: Path, check: str, result: dict[str, Any]) -> None:
     """Write the result of a check to a file that holds the results of all checks."""
     results = read_json(path) if path.exists() else {}
     machine = f"{processor()}, {os.cpu_count()} cores"
-    arguments = [f"{Path(each).name}" if "/" in each else each for each in sys.argv[1:]]
+    arguments = [Path(each).name if "/" in each else each for each in sys.argv[1:]]
     command = " ".join(["python -m scripts.distributed", *arguments])
     write_json(path, {**results, check: {"command": command, "machine": machine, **result}})
 

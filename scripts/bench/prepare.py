@@ -89,8 +89,8 @@ def compare(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     rounds = 1 if arguments.quick else arguments.rounds
     times: dict[str, list[dict[str, float]]] = {"jtrans": [], "commands": []}
     for _ in range(rounds):
-        times["jtrans"].append(run_all([jtrans_command(folder, languages, KEEP_ALL)], folder))
-        times["commands"].append(run_all(other_commands(folder, languages), folder))
+        times["jtrans"].append(run_all([jtrans_command(folder, languages)], folder))
+        times["commands"].append(run_all(other_commands(languages), folder))
     ratios = [
         b["seconds"] / a["seconds"] for a, b in zip(times["jtrans"], times["commands"], strict=True)
     ]
@@ -171,17 +171,17 @@ def changed(line: str, random_: random.Random) -> Iterator[str]:
             yield word
 
 
-def jtrans_command(folder: Path, languages: Sequence[str], extra: Sequence[str]) -> str:
+def jtrans_command(folder: Path, languages: Sequence[str]) -> str:
     """Return the command of jtrans for the shell."""
     shutil.rmtree(folder / "prepared", ignore_errors=True)
     return shlex.join(
         [sys.executable, "-m", "jtrans", "-q", "prepare", "--train", "train", "--valid", "valid",
          "--test", "test", "--languages", "-".join(languages), "--out", "prepared",
-         "--bpe-merges", str(MERGES), *extra]
+         "--bpe-merges", str(MERGES), *KEEP_ALL]
     )  # fmt: skip
 
 
-def other_commands(folder: Path, languages: Sequence[str]) -> list[str]:
+def other_commands(languages: Sequence[str]) -> list[str]:
     """Return the equivalent commands of sacremoses and subword-nmt."""
     splits = ("train", "valid", "test")
     commands = [

@@ -73,7 +73,7 @@ def sections(scale: Scale) -> dict[str, Callable[[], list[Row]]]:
 
     first, *wider = scale.widths
     parts: dict[str, Callable[[], list[Row]]] = {
-        "functions": lambda: questions.functions(scale),
+        "functions": questions.functions,
         "correctness": lambda: correctness.correctness(scale),
         "correctness, devices": lambda: devices.devices(scale),
         "correctness, rows": lambda: rows.check_row_linear(scale),

@@ -185,7 +185,7 @@ def graphs(scale: Scale) -> list[Row]:
     return rows
 
 
-def functions(scale: Scale) -> list[Row]:
+def functions() -> list[Row]:
     """Question 5: which functions this torch has."""
     rows: list[Row] = [{"function": "torch", "there": torch.__version__}]
     for name in (
