@@ -350,7 +350,7 @@ class DecodingChoices:
     Args:
         checkpoint: the checkpoint of every run.
         device: its name.
-        precision: ``auto``, ``fp32`` or ``bf16``.
+        precision: ``auto``, ``fp32``, ``bf16`` or, on a CPU, ``int8``.
         batch_tokens: source tokens in a batch.
         search: `SearchOptions` by name that override those of the run; None leaves the run's.
         extras: sampling, minimum Bayes risk, word alignments.

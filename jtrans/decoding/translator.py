@@ -91,7 +91,7 @@ class Translator:
     pipeline: TextPipeline  # the text pipeline of the models' runs
     options: SearchOptions  # of the search
     batch_tokens: int = BATCH_TOKENS  # most padded source tokens in one batch
-    precision: str = "fp32"  # "fp32" or "bf16"
+    precision: str = "fp32"  # "fp32", "bf16" or "int8"
     # sampling, minimum Bayes risk, word alignments
     extras: TranslationExtras = field(default_factory=TranslationExtras)
     # how later models of an ensemble read the source, if they differ

@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,8 +19,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from scripts.reproduction import command
+from scripts.reproduction import catalogue, command
 from scripts.reproduction.catalogue import find_experiment
+from scripts.reproduction.configuration import row_config
 from scripts.reproduction.merge import merge, read_results
 from scripts.reproduction.notes import notes
 from scripts.reproduction.results import RowResult
@@ -421,6 +423,21 @@ def test_the_table_says_that_rows_were_not_limited_as_the_experiment_is() -> Non
     limited = replace(experiment, setting="equal-updates:50")
     said = "Training was limited as in the recipes, not by equal-updates:50."
     assert said in notes(limited, [summary]) and said not in notes(experiment, [summary])
+
+
+def test_the_documented_experiment_is_a_valid_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```toml\n(\[experiments\.mine\].*?)```", page, flags=re.DOTALL)
+    tables = catalogue._read()
+    experiments = {**tables["experiments"], **tomllib.loads(text)["experiments"]}
+    monkeypatch.setattr(catalogue, "_read", lambda: {**tables, "experiments": experiments})
+    experiment = find_experiment("mine", "multi30k-de-en")
+    _, deeper, averaged = (
+        row_config(row, "multi30k-de-en", experiment.setting, experiment.overrides, {})
+        for row in experiment.rows
+    )
+    assert (deeper.training.max_updates, deeper.model.model_dump()["encoder_layers"]) == (5000, 6)
+    assert deeper == averaged and experiment.rows[2].checkpoint() == "average-5"
 
 
 @pytest.mark.parametrize("folder", sorted(each.name for each in KEPT.parent.glob("*.*-*")))

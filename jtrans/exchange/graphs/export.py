@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.translator import load_model
-from jtrans.errors import ConfigError
+from jtrans.errors import ConfigError, JtransError
 from jtrans.exchange.export_card import onnx_card
 from jtrans.exchange.graphs.modules import (
     StartGraph,
@@ -74,7 +74,7 @@ def export_to_onnx(run: Run, folder: Path, *, checkpoint: str = "best") -> Expor
                 for each in state
             ],
         }
-        compare(model, Graphs.load(temporary, facts), len(run.pipeline.source.vocabulary))
+        compare(model, _load(model, temporary, facts), len(run.pipeline.source.vocabulary))
         write_text(temporary / EXAMPLE.name, EXAMPLE.read_text(encoding="utf-8"))
         write_text(temporary / "README.md", onnx_card(run, facts))
     return Export.open(folder, PROGRAM)
@@ -167,6 +167,16 @@ def _inputs(path: Path) -> set[str]:
     import onnx
 
     return {each.name for each in onnx.load(str(path)).graph.input}
+
+
+def _load(model: TranslationModel, folder: Path, facts: Mapping[str, Any]) -> Graphs:
+    try:
+        return Graphs.load(folder, facts)
+    except JtransError:
+        raise
+    except Exception as error:  # onnxruntime has no common class of errors
+        fault = str(error).strip().partition("\n")[0]
+        raise _refusal(model, f"its graphs cannot be loaded ({fault})") from error
 
 
 def compare(model: TranslationModel, graphs: Graphs, vocabulary: int) -> None:

@@ -7,6 +7,7 @@ were. The search is greedy: it always takes the most probable token.
 import hashlib
 import json
 import os
+import re
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -26,8 +27,10 @@ for name in ("export.json", "pipeline.json", "start.onnx", "step.onnx"):
 facts = json.loads((folder / "export.json").read_text(encoding="utf-8"))
 pipeline = json.loads((folder / "pipeline.json").read_text(encoding="utf-8"))
 tokens = {side: pipeline[side]["vocabulary"]["tokens"] for side in ("source", "target")}
+counts = pipeline["source"]["vocabulary"]["counts"]
 words = [*enumerate(tokens["source"])][SPARE + 1 :]  # no word of a text is a special or filler
-ids = {token: number for number, token in words if not token.startswith("madeupword")}
+filler = re.compile("madeupword[0-9]{4,}")
+ids = {word: number for number, word in words if counts[number] or not filler.fullmatch(word)}
 codes = [tuple(line.split()) for line in (pipeline["source"]["codes"] or "").splitlines()]
 is_old = codes[:1] != [("#version:", "0.2")]  # the end of a word is a symbol of its own
 ranks = {pair: rank for rank, pair in enumerate(codes)}

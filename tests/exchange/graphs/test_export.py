@@ -292,7 +292,8 @@ def test_the_example_knows_old_codes_and_no_special_words(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    known = Vocabulary.build(dict.fromkeys(["ab", "a@@", "b", "a", "c", "b@@"], 9))
+    seen_words = ["ab", "a@@", "b", "a", "c", "b@@", "madeupwords", "madeupword0001"]
+    known = Vocabulary.build(dict.fromkeys(seen_words, 9))
     source = TextSide("de", segmenter="whitespace", codes=codes, vocabulary=known)
     target = TextSide(
         "en", segmenter="whitespace", vocabulary=Vocabulary.build(dict.fromkeys(TARGET_WORDS, 9))
@@ -300,6 +301,7 @@ def test_the_example_knows_old_codes_and_no_special_words(
     config = {"model": {"system": "convs2s", **TRACED["convs2s"]}}
     run = Run.open(make_run("run", config=config, pipeline=TextPipeline(source, target)))
     lines = ["ab", "abc", "c a", "ab </s> b", "<pad> a madeupword0000"]
+    lines += [] if codes else ["madeupwords madeupword0001"]  # words of a text
     assert run.pipeline.source.pieces("ab") == ["ab"]
     example = export_to_onnx(run, run.folder / "out").folder / "translate_onnx.py"
     seen: list[list[int]] = []

@@ -79,3 +79,11 @@ def test_a_counter_of_another_name_is_refused(bring_system: BringSystem, make_ru
     source = counting().replace("length", "count")
     with pytest.raises(ConfigError, match="mine cannot be exported to ONNX: its graphs"):
         export(source, bring_system, make_run)
+
+
+def test_a_graph_that_cannot_be_loaded_is_refused(
+    bring_system: BringSystem, make_run: MakeRun
+) -> None:
+    source = counting().replace("places.float().sin()", "places.sin()")
+    with pytest.raises(ConfigError, match="to ONNX: its graphs cannot be loaded"):
+        export(source, bring_system, make_run)
