@@ -255,8 +255,15 @@ def test_translations_keep_their_constraints(model: jtrans.LoadedRun) -> None:
     wanted = [jtrans.Constraints(prefix="bird"), free[0], jtrans.Constraints(required=["fish"])]
     first, empty, last = model.translate(sources, constraints=iter(wanted))
     assert first.startswith("bird") and empty == "" and "fish" in last.split()
-    with pytest.raises(DecodingError, match="there are 3 sentences and 1 constraints"):
+    with pytest.raises(DecodingError, match="constraints are of 1 line, and the text has 3"):
         model.translate(sources, constraints=free[:1])
+    for wrong in ("fish", None, [3]):
+        with pytest.raises(ConfigError, match="forbidden"):
+            jtrans.Constraints(forbidden=wrong)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="prefix is of the type list"):
+        jtrans.Constraints(prefix=["a", "dog"])  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="constraints is of the type Constraints"):
+        model.translate(["katze"], constraints=free[0])  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"constraints\[0\] is of the type str"):
         model.translate_nbest(["katze"], 1, constraints=["fish"])  # type: ignore[list-item]
 
@@ -282,6 +289,9 @@ def test_options_beyond_the_search_are_given_by_name(model: jtrans.LoadedRun) ->
         ({"sampling": sampling, "stopping": "bound"}, "--sample draws translations at random"),
         ({"grid": True}, "has no grid"),
         ({"alignments": True, "alignment_layer": "nowhere"}, "nowhere"),
+        ({"alignment_layer": "nowhere"}, "has no effect without word alignments"),
+        ({"alignments": "no"}, "alignments is of the type str, not True or False"),
+        ({"top_p": 0.9}, "top_p is an option of sampling"),
     ):
         with pytest.raises(jtrans.JtransError, match=said):
             model.translate(sources, **options)

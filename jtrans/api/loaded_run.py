@@ -9,8 +9,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jtrans.config.arguments import check_argument, type_error
-from jtrans.errors import how_many, name_hint, option_error, usage_error
+from jtrans.config.arguments import check_argument, check_strings, type_error
+from jtrans.errors import how_many, name_hint, option_error
 from jtrans.progress import Silent
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class LoadedRun:
     ) -> list[list[Translation]]:
         """Return the n best translations of every sentence, best first, with their scores.
 
-        Samples come in the order drawn.
+        Samples come in the order drawn, unless `mbr` ranks them, which merges equal ones.
 
         Args:
             sources: raw text.
@@ -116,7 +116,7 @@ class LoadedRun:
         from jtrans.evaluation.systems import SystemOutput, check_metrics, evaluate
 
         side = self.run.pipeline.target
-        names = check_metrics(_listed("metrics", metrics))
+        names = check_metrics(check_strings("metrics", metrics))
         given: Any = references
         if isinstance(given, Iterable) and not isinstance(given, str):
             given = list(given)
@@ -125,7 +125,7 @@ class LoadedRun:
             or not isinstance(given, list)
             or not all(isinstance(each, Iterable) and not isinstance(each, str) for each in given)
         )
-        sets = [_listed("references", lines) for lines in ([given] if is_one_set else given)]
+        sets = [check_strings("references", lines) for lines in ([given] if is_one_set else given)]
         best = [each[0] for each in self._search(sources, 1, beam, options, None)]
         output = SystemOutput(
             self.run.name,
@@ -167,7 +167,7 @@ class LoadedRun:
         options: Mapping[str, Any],
         constraints: Iterable[Constraints] | None,
     ) -> list[list[Translation]]:
-        lines = _listed("sources", sources)
+        lines = check_strings("sources", sources)
         translator = self._with_options(n, options if beam is None else {**options, "beam": beam})
         return translator.translate_nbest(
             lines,
@@ -176,12 +176,19 @@ class LoadedRun:
         )
 
     def _with_options(self, n: int, options: Mapping[str, Any]) -> Translator:
+        from jtrans.decoding.options import SamplingOptions
+
         search, extras = self.translator.options, self.translator.extras
-        of_search, of_extras = ({option.name for option in fields(x)} for x in (search, extras))
+        of_search, of_extras, of_sampling = (
+            {option.name for option in fields(each)} for each in (search, extras, SamplingOptions)
+        )
         usable = sorted({*of_search, *of_extras} - {"nbest"})
         for name in options:
             if name == "nbest":
                 raise option_error("nbest is not an option here", "translate_nbest(sources, n)")
+            if name in of_sampling:
+                hint = f"sampling=jtrans.SamplingOptions({name}=…)"
+                raise option_error(f"{name} is an option of sampling", hint)
             if name not in usable:
                 raise option_error(f"unknown option {name}", name_hint(name, usable))
         chosen = {name: value for name, value in options.items() if name in of_search}
@@ -204,25 +211,19 @@ def _one_each(lines: Sequence[str], given: Iterable[Constraints]) -> list[Constr
     """Return the constraints of every line, as a list."""
     from jtrans.decoding.options import Constraints
 
+    if not isinstance(given, Iterable):
+        raise type_error("constraints", given, "a list with jtrans.Constraints for each line")
     constraints = list(given)
     for place, each in enumerate(constraints):
         if not isinstance(each, Constraints):
             raise type_error(f"constraints[{place}]", each, "jtrans.Constraints")
     if len(constraints) != len(lines):
         raise option_error(
-            f"there are {how_many(len(lines), 'sentence')} and {len(constraints):,} constraints",
-            "give each its own; Constraints() for none",
+            f"constraints are of {how_many(len(constraints), 'line')}, and the text has "
+            f"{len(lines):,}",
+            "give each line its own; jtrans.Constraints() for none",
         )
     return constraints
-
-
-def _listed(name: str, given: Any) -> list[str]:
-    """Return strings as a list; refuse a single one, whose characters would be taken for them."""
-    if isinstance(given, str):
-        raise usage_error(f"{name} is a string, not a list of strings", f"{name}=[{given!r}]")
-    if not isinstance(given, Iterable):
-        raise type_error(name, given, "a list of strings")
-    return [check_argument(f"{name}[{place}]", each, str) for place, each in enumerate(given)]
 
 
 def load(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import typing
+from collections.abc import Iterable
 from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any
@@ -41,6 +42,19 @@ def check_argument(name: str, given: Any, *kinds: Any) -> Any:
             is_of_numpy = kind in (int, float) and not isinstance(given, int)
             return kind(given) if is_of_numpy else given
     raise type_error(name, given, " or ".join(_ACCEPTED[kind][1] for kind in kinds))
+
+
+def check_strings(name: str, given: Any) -> list[str]:
+    """Return strings as a list; refuse a single one, whose characters would be taken for them.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    if isinstance(given, str):
+        raise usage_error(f"{name} is a string, not a list of strings", f"{name}=[{given!r}]")
+    if not isinstance(given, Iterable):
+        raise type_error(name, given, "a list of strings")
+    return [check_argument(f"{name}[{place}]", each, str) for place, each in enumerate(given)]
 
 
 def type_error(name: str, given: object, wanted: str) -> JtransError:

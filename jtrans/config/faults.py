@@ -96,7 +96,8 @@ def fault_of_model(
         return fault
     first = error.errors()[0]
     key = next(iter(first["loc"]), "system")  # no key: the values do not fit together
-    if key not in model and first["type"] != "missing":
+    # an error of a validator may be about other values beside the default
+    if key not in model and first["type"] not in ("missing", "value_error"):
         fault.hint = (
             f"this is the default of {system}, which its own type refuses: set model.{key}, or "
             "correct the Config of that system"
@@ -116,9 +117,13 @@ def fault_in_file(section: BaseModel) -> str | None:
         except (TypeError, ValueError):  # of TOML, and of pydantic
             return f"{key} = {_cut(repr(getattr(section, key)))}"
     try:
-        type(section).model_validate(values)
+        read = type(section).model_validate(values)
     except ValidationError as error:
         return explain_fault(error, type(section), where="", hint="").message
+    for key in type(section).model_fields:
+        value, again = getattr(section, key), getattr(read, key)
+        if value != again:
+            return f"{key} = {_cut(repr(value))}, which is read as {_cut(repr(again))}"
     return None
 
 

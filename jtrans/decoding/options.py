@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from jtrans.config import Config
-from jtrans.config.arguments import check_argument, check_fields, type_error
+from jtrans.config.arguments import check_argument, check_fields, check_strings, type_error
 from jtrans.config.section import WIDEST_BEAM
 from jtrans.errors import how_many, name_hint, option_error
 from jtrans.exports import Translatable
@@ -214,12 +214,21 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class Constraints:
-    """The constraints of one line, as raw text in whole words."""
+    """The constraints of one line, as raw text in whole words.
+
+    Raises:
+        ConfigError: a value of another type.
+    """
 
     prefix: str = ""  # what the translation begins with
     prefix_tokens: Sequence[str] = ()  # the same as tokens of the model, in place of `prefix`
     required: Sequence[str] = ()  # phrases that it contains
     forbidden: Sequence[str] = ()  # phrases that it does not contain
+
+    def __post_init__(self) -> None:
+        check_argument("prefix", self.prefix, str)
+        for name in ("prefix_tokens", "required", "forbidden"):
+            object.__setattr__(self, name, tuple(check_strings(name, getattr(self, name))))
 
 
 @dataclass(frozen=True)
@@ -296,8 +305,20 @@ class TranslationExtras:
         if not isinstance(self.sampling, SamplingOptions | None):
             raise type_error("sampling", self.sampling, "SamplingOptions, such as top_k=10")
         check_argument("coverage_penalty", self.coverage_penalty, float)
+        for name in ("alignments", "unk_replace", "grid"):
+            check_argument(name, getattr(self, name), bool)
+        for name in ("mbr", "alignment_layer"):
+            if getattr(self, name) is not None:
+                check_argument(name, getattr(self, name), str)
         if self.mbr not in (None, *UTILITIES):
             raise option_error(f"unknown utility {self.mbr!r}", name_hint(str(self.mbr), UTILITIES))
+        if self.alignment_layer and not self.needs_attention:
+            raise option_error(
+                "--alignment-layer has no effect without word alignments",
+                "add --alignments, --alignments-file FILE, --unk-replace, --grid or "
+                "--coverage-penalty",
+                where="--alignment-layer",
+            )
         if not 0.0 <= self.coverage_penalty <= 10.0:
             raise option_error(
                 f"coverage penalty {self.coverage_penalty} is not between 0 and 10",

@@ -152,7 +152,8 @@ class Translator:
     ) -> list[list[Translation]]:
         """Return the n best translations of every raw line, best first, lines in order.
 
-        Samples come in the order drawn. Lines that are too long are translated in parts, with a
+        Samples come in the order drawn, unless they are ranked by minimum Bayes risk, which merges
+        equal ones. Lines that are too long are translated in parts, with a
         warning.
 
         Args:

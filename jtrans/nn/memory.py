@@ -35,10 +35,11 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def is_too_large(error: BaseException) -> bool:
     """Return whether an error of building a model means that its sizes fit no memory or number."""
-    if isinstance(error, (RuntimeError, TypeError)):
-        words = ("memory", "overflow", "storage size", "too large", "invalid shape")
-        return any(word in str(error).lower() for word in words)
-    return isinstance(error, (MemoryError, OverflowError))
+    if isinstance(error, OverflowError) or is_out_of_memory(error):
+        return True
+    words = ("overflow", "storage size", "invalid shape")
+    is_of_torch = isinstance(error, (RuntimeError, TypeError))
+    return is_of_torch and any(word in str(error).lower() for word in words)
 
 
 def describe(error: BaseException) -> str:

@@ -230,15 +230,15 @@ class _Session:
         plan: _Plan,
         copied: Sequence[CopiedWeights],
     ) -> None:
+        changed = changes_of_weights(plan.changes, plan.config)
+        if changed and trainer.state.update:  # first: nothing differs from the new settings
+            trainer.run.update_info(changed=sorted({*changed, *trainer.run.changed_settings}))
         trainer.run.update_config(plan.config)
         trainer.run.update_info(
             data=str(self.corpus.folder.resolve()),
             valid=identity(self.corpus, "valid"),  # not in runs of earlier versions
             matmul_backend=device_info.matmul_backend,
         )
-        changed = changes_of_weights(plan.changes, plan.config)
-        if changed and trainer.state.update:
-            trainer.run.update_info(changed=sorted({*changed, *trainer.run.changed_settings}))
         start = Start(
             run=self.run,
             update=trainer.state.update,

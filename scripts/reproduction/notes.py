@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jtrans.scaling.experiment import CONVERGED
@@ -69,16 +69,22 @@ def machines(summaries: Sequence[RowSummary]) -> list[str]:
 
 
 def _overrides(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
-    """Return the experiment's changes of its recipes that every row has."""
-    others = {
-        setting.partition("=")[0]
-        for summary in summaries
-        for setting in _other_settings(experiment, summary.row, summary.results[0])
-    }
-    sections = {key[:place] for key in others for place in range(len(key)) if key[place] == "."}
+    """Return the experiment's changes of its recipes that every result has."""
     return [
-        each for each in experiment.overrides if each.partition("=")[0] not in others | sections
+        override
+        for override in experiment.overrides
+        if all(
+            _has(result, experiment, summary.row, override.partition("=")[0].strip())
+            for summary in summaries
+            for result in summary.results
+        )
     ]
+
+
+def _has(result: RowResult, experiment: Experiment, row: Row, key: str) -> bool:
+    """Return whether a result has the experiment's value of a setting."""
+    usual = row_config(row, result.task, experiment.setting, experiment.overrides, {})
+    return bool(_value(result.config, key) == _value(plain(usual), key))
 
 
 def _changes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
@@ -106,11 +112,17 @@ def _other_settings(experiment: Experiment, row: Row, result: RowResult) -> list
     for key in settings_differ(result.config, plain(usual)):
         if key.removeprefix("training.").split(".")[0] in noted:
             continue
-        value: Any = result.config
-        for part in key.split("."):
-            value = value.get(part) if isinstance(value, dict) else None
+        value = _value(result.config, key)
         settings.append(f"{key}={'unset' if value is None else json.dumps(value)}")
     return settings
+
+
+def _value(config: Mapping[str, Any], key: str) -> Any:
+    """Return the value of a dotted key; None without one."""
+    value: Any = config
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
 
 
 def _averages(summaries: Sequence[RowSummary]) -> list[str]:

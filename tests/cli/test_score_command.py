@@ -418,7 +418,7 @@ def test_a_band_is_not_for_a_run_that_is_not_finished(
         ({"from": "runs/other"}, "its training began with the weights of another run"),
         (
             {"changed": ["training.clip_norm", "training.learning_rate"]},
-            "its training began with another training.clip_norm, training.learning_rate",
+            "during its training these changed: training.clip_norm, training.learning_rate",
         ),
     ],
 )

@@ -250,8 +250,11 @@ def test_a_run_remembers_settings_of_its_weights_that_changed_on_the_way(
     assert changed("max_updates=4", "label_smoothing=0", "learning_rate=1e-5") == [rate]
     assert changed() == ["training.label_smoothing", rate]
     cosine = "schedule={name='cosine', warmup=2}"
+    assert changed("max_updates=7", "validate_every=1") == ["training.label_smoothing", rate]
+    plateau = "schedule={name='plateau'}"
+    assert "training.validate_every" in changed("max_updates=8", "validate_every=2", plateau)
     ends_later = {"training.schedule.name", "training.max_updates"}  # where the cosine ends
-    assert ends_later <= {*changed("max_updates=8", cosine)}
+    assert ends_later <= {*changed("max_updates=10", cosine)}
 
 
 def test_the_run_is_named_after_the_configuration_and_json_is_alone_on_stdout(

@@ -85,7 +85,9 @@ def with_setting(line: str) -> str:
     """Return the documented system with one more setting, or with others in place of `dropout`."""
     source = documented_system().replace("import Literal\n", "import Annotated, Literal\n")
     source = source.replace(
-        "import nn\n", "import nn\nfrom pydantic import BeforeValidator, PlainSerializer\n", 1
+        "import nn\n",
+        "import nn\nfrom pydantic import AfterValidator, BeforeValidator, PlainSerializer\n",
+        1,
     )
     assert source.count("    width: Count = 64") == 1
     return source.replace("    width: Count = 64", f"    {line}\n    width: Count = 64")
@@ -129,6 +131,10 @@ def test_a_run_with_a_value_in_place_of_a_wrong_default_is_read(
         ("act: Annotated[str, PlainSerializer(len)] = 'x'", "act: input should be a valid string"),
         ("act: tuple[int | None, ...] = (None, 3)", r"act = \(None, 3\)"),
         (
+            "act: Annotated[int, AfterValidator(lambda given: 2 * given)] = 8",
+            "act = 16, which is read as 32",
+        ),
+        (
             'act: Annotated[set[str], BeforeValidator(str.split)] = "a b"',
             "without an error: TypeError: descriptor 'split'",
         ),
@@ -164,6 +170,10 @@ SUPER = "        super().__init__(config)\n"
             INIT + "        size = 9\n",
             r"AttributeError: .*__init__\(\) call \(.*my_systems\.py:\d+",
         ),
+        (
+            INIT + SUPER + "        nn.TransformerDecoderLayer(8, 2, memory=3)\n",
+            "TypeError: .*memory",
+        ),
         (INIT + SUPER + "        config.depth\n", r"AttributeError: .*'depth' \(.*\.py:\d+\)"),
     ],
 )
@@ -175,6 +185,21 @@ def test_a_constructor_that_fails_is_named(
     config = system_configs()["mine"](system="mine", width=8)
     with pytest.raises(ConfigError, match=f"mine of .* is broken: cannot be built: {fault}"):
         build_model(config, 20, 20)
+
+
+def test_a_system_may_compute_in_bfloat16_within_itself(bring_system: BringSystem) -> None:
+    source = documented_system()
+    for plain, rough in (
+        ("    def read(", "    @torch.autocast('cpu', torch.bfloat16)\n    def read("),
+        (
+            "return torch.tanh(self.combine(both)),",
+            "return torch.tanh(self.combine(both)).float(),",
+        ),
+    ):
+        assert source.count(plain) == 1
+        source = source.replace(plain, rough)
+    bring_system(source)
+    build_model(system_configs()["mine"](system="mine", width=8), 20, 20)
 
 
 @pytest.mark.parametrize(

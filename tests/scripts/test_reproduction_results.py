@@ -413,7 +413,8 @@ def test_the_table_says_what_the_experiment_changes_in_every_recipe() -> None:
     assert said not in notes(experiment, [summary])
     changed = replace(experiment, overrides=["model.width=64", "training.clip_norm=1.0"])
     assert said in notes(changed, [summary])
-    others = ["training.clip_norm=3.0", "training.schedule={ name = 'constant' }"]
+    others = ["training.clip_norm = 3.0", "training.schedule={ name = 'constant' }"]
+    others += ["training.keep.last=7", "training.max_updates=77", "training.stop.patience=3"]
     unlike = notes(replace(changed, overrides=[*changed.overrides, *others]), [summary])
     assert "Changed in every recipe: model.width=64." in unlike
 

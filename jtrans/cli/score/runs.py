@@ -210,7 +210,7 @@ def _other_training(runs: Sequence[Run]) -> list[str]:
     if any(run.info.get("from") for run in runs):
         reasons.append("its training began with the weights of another run")
     if changed := {key for run in runs for key in run.changed_settings}:
-        reasons.append(f"its training began with another {', '.join(sorted(changed))}")
+        reasons.append(f"during its training these changed: {', '.join(sorted(changed))}")
     return reasons
 
 

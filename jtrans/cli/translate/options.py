@@ -239,7 +239,7 @@ class AlignmentOptions:
             raise option_error(
                 "plain text has no place for the grid", "add --format jsonl", where="--grid"
             )
-        extras = TranslationExtras(
+        return TranslationExtras(
             sampling=sampling,
             mbr=mbr,
             alignments=self.alignments or self.alignments_file is not None,
@@ -248,14 +248,6 @@ class AlignmentOptions:
             coverage_penalty=self.coverage_penalty or 0.0,
             grid=self.grid,
         )
-        if self.alignment_layer and not extras.needs_attention:
-            raise option_error(
-                "--alignment-layer has no effect without word alignments",
-                "add --alignments, --alignments-file FILE, --unk-replace, --grid or "
-                "--coverage-penalty",
-                where="--alignment-layer",
-            )
-        return extras
 
 
 @option_group

@@ -84,12 +84,15 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> dict[str, str]:
 def changes_of_weights(changes: Iterable[str], config: Config) -> set[str]:
     """Return the changed settings, by dotted key, that make weights not those of `config` alone."""
     schedule = config.training.schedule
-    ends_at_limit = schedule.has_end and schedule.updates is None
+    of_rates = set()
+    if schedule.has_end and schedule.updates is None:
+        of_rates.add("training.max_updates")
+    if schedule.name == "plateau":  # rates fall after validations
+        of_rates.add("training.validate_every")
     return {
         key
         for key in changes
-        if (key.startswith("training.") and not key.startswith(OF_NO_WEIGHT))
-        or (key == "training.max_updates" and ends_at_limit)
+        if (key.startswith("training.") and not key.startswith(OF_NO_WEIGHT)) or key in of_rates
     }
 
 
