@@ -36,6 +36,10 @@ class EventLog:
                 if handle.read(1) != b"\n":
                     line = b"\n" + line  # a crash truncated the last line: end it
             handle.write(line)
+            if event.get("event") == "validation":
+                # the checkpoint after it is: without power, none may be left without its scores
+                handle.flush()
+                os.fsync(handle)
 
     def events(self) -> list[dict[str, Any]]:
         """Return the logged events, skipping a line truncated by a crash."""

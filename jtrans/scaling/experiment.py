@@ -92,7 +92,7 @@ class ScalingPlan:
         Raises:
             JtransError: naming the setting and the run.
         """
-        from jtrans.training.setup.continuing import check_same_run
+        from jtrans.training.setup.continuing import check_same_run, one_of_several
 
         corpus, schedule = PreparedCorpus.open_for_training(self.data), config.training.schedule
         ends_at_limit = schedule.has_end and schedule.updates is None
@@ -100,7 +100,9 @@ class ScalingPlan:
         for seed in self.seeds:
             folder, own = self.run_folder(name, config, seed), config.with_training(seed=seed)
             if Run.exists(folder):
-                check_same_run(Run.open(folder), own, corpus, free=free)
+                with one_of_several(folder):
+                    run = Run.open(folder)
+                check_same_run(run, own, corpus, free=free)
 
     def is_trained(self, name: str, config: Config) -> bool:
         """Return whether every run of a model has ended, with these very settings and data."""
@@ -180,6 +182,7 @@ def train_model(
     Raises:
         JtransError: as in `jtrans.training.session.train`; or a run has other settings.
     """
+    from jtrans.training.checkpoint import check_log
     from jtrans.training.session import train
     from jtrans.training.setup.continuing import one_of_several
 
@@ -200,6 +203,7 @@ def train_model(
             )
         if result.reason == "stopped":
             return None
+        check_log(Run.open(result.run))
         results[seed] = result
     runs = {seed: Run.open(result.run) for seed, result in results.items()}
     base = layer_parameters(stack_sizes(plan.config), width_ratio(plan.config))

@@ -21,11 +21,11 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from jtrans.errors import CheckpointError, JtransError
+from jtrans.errors import CheckpointError, JtransError, WorkError
 from jtrans.files import read_json
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import load_weights
-from jtrans.runs import OPTIMISER, STATE, WEIGHTS, Checkpoint, damaged
+from jtrans.runs import OPTIMISER, STATE, WEIGHTS, Checkpoint, Run, damaged
 from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.divergence.random_state import random_module
 from jtrans.training.state import TrainingState
@@ -115,6 +115,26 @@ def read_state(checkpoint: Checkpoint) -> TrainingState:
         return TrainingState.from_json(values)
     except (KeyError, TypeError) as error:
         raise damaged(path, error) from error
+
+
+def check_log(run: Run) -> None:
+    """Refuse a run whose log lacks the last or the best validation of its newest checkpoint.
+
+    The best loss of such a log is not that of the run.
+
+    Raises:
+        JtransError: a line is missing or damaged, or the run has no readable checkpoint.
+    """
+    state = read_state(run.checkpoint("last"))
+    logged = {event.get("update") for event in run.events() if event.get("event") == "validation"}
+    validated = {state.validated, *([state.best["update"]] if state.best else [])} - {0}
+    if lost := validated - logged:
+        raise WorkError(
+            f"the log of the run {run.folder} has lost the validation of update {min(lost):,}",
+            where=str(run.folder / "log.jsonl"),
+            hint="delete the run: the same command trains it again",
+            kind="run.log",
+        )
 
 
 def share_state(

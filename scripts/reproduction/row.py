@@ -87,13 +87,15 @@ class Job:
             JtransError: naming the setting.
         """
         from jtrans.runs import Run
-        from jtrans.training.setup.continuing import check_same_run
+        from jtrans.training.setup.continuing import check_same_run, one_of_several
 
         folder, config = self.run_folder(row, seed), self.config(row, seed)
         if Run.exists(folder):
             free = free_settings(plain(config))
             compared = ("model.", "training.", "decoding.")  # a finished run keeps its search
-            check_same_run(Run.open(folder), config, self.data, free=free, sections=compared)
+            with one_of_several(folder):
+                run = Run.open(folder)
+            check_same_run(run, config, self.data, free=free, sections=compared)
 
     def check_average(self, row: Row, seed: int) -> None:
         """Refuse an average of more checkpoints than the row has validations.
@@ -183,6 +185,7 @@ def run_row(
     """
     from jtrans import api
     from jtrans.runs import Run
+    from jtrans.training.checkpoint import check_log
     from jtrans.training.setup.continuing import one_of_several
 
     config, folder = job.config(row, seed), job.run_folder(row, seed)
@@ -198,6 +201,7 @@ def run_row(
     if ended.reason == "stopped":
         return None
     run = Run.open(folder)
+    check_log(run)
     if average := row.average or job.average:
         write_average(run, average, job.checkpoint(row))
     result = _without_scores(job, row, config, run, ended)

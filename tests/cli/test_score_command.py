@@ -244,6 +244,14 @@ def test_runs_that_differ_only_by_seed_get_mean_and_deviation(
         assert line.startswith(f"{name} ")
 
 
+def test_a_run_whose_settings_changed_on_the_way_is_no_seed_of_the_others(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    runs = _three_seeds(corpus, make_run)
+    Run.open(Path(runs[2])).update_info(changed=["training.learning_rate"])
+    assert "s1, s2 differ only by seed" in jtrans("score", *runs, "--metric", "chrf").out
+
+
 def test_sentence_scores_of_seeds_are_averaged(
     jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
 ) -> None:

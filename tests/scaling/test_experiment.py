@@ -13,6 +13,7 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import JtransError, WorkError
 from jtrans.runs import Run
 from jtrans.scaling.experiment import ScalingPlan, lowest_loss, train_model
+from jtrans.training.checkpoint import check_log
 from jtrans.training.events import Result, TrainingEvents
 
 
@@ -101,6 +102,62 @@ def test_a_lower_limit_that_a_finished_run_does_not_take_is_told(
         assert runs is not None and runs.updates == {1: 2}
         ignored.append(runs.ignored)
     assert ignored == [(), (), ("training.max_updates 2 -> 1",)]
+
+
+def trained(make_config: MakeConfig, corpus: PreparedCorpus, out: Path) -> tuple[Any, Any, Run]:
+    """Return a plan and its base model's configuration and run, which is trained."""
+    config = make_config("transformer", max_updates=2, validate_every=1)
+    plan = ScalingPlan("mine", config, corpus.folder, out, 2.0, 1, (1,))
+    options: dict[str, Any] = {"device": "cpu", "events": TrainingEvents}
+    assert train_model(plan, "base", config, **options, should_stop=lambda: False)
+    return plan, config, Run.open(plan.run_folder("base", config, 1))
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_run_whose_log_has_lost_validations_gives_no_loss(
+    lost: int, make_config: MakeConfig, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    """As without power: the checkpoint is there, and the end of the log is not."""
+    plan, config, run = trained(make_config, corpus, tmp_path)
+    check_log(run)
+    validations = [n for n, event in enumerate(run.events()) if event["event"] == "validation"]
+    lines = (run.folder / "log.jsonl").read_text("utf-8").splitlines(keepends=True)
+    (run.folder / "log.jsonl").write_text("".join(lines[: validations[-lost]]), "utf-8")
+    options: dict[str, Any] = {"device": "cpu", "events": TrainingEvents}
+    with pytest.raises(WorkError, match=r"has lost the validation of update \d") as caught:
+        train_model(plan, "base", config, **options, should_stop=lambda: False)
+    assert caught.value.hint == "delete the run: the same command trains it again"
+
+
+@pytest.mark.parametrize(
+    ("info", "fault"),
+    [
+        ({"from": "elsewhere"}, r"began with the weights of another run \(--from\)"),
+        ({"changed": ["training.clip_norm"]}, r"began with another training\.clip_norm"),
+    ],
+)
+def test_a_run_that_began_in_another_way_is_not_of_the_model(
+    info: dict[str, Any],
+    fault: str,
+    make_config: MakeConfig,
+    corpus: PreparedCorpus,
+    tmp_path: Path,
+) -> None:
+    plan, config, run = trained(make_config, corpus, tmp_path)
+    run.update_info(**info)
+    with pytest.raises(JtransError, match=fault):
+        plan.check_runs("base", config)
+
+
+def test_a_damaged_run_is_to_be_deleted(
+    make_config: MakeConfig, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    """The command that wrote it has just refused."""
+    plan, config, run = trained(make_config, corpus, tmp_path)
+    (run.folder / "run.json").write_text("", "utf-8")
+    with pytest.raises(JtransError) as caught:
+        plan.check_runs("base", config)
+    assert "or delete " in str(caught.value.hint) and str(run.folder) in str(caught.value.hint)
 
 
 def test_updates_that_training_went_back_from_do_not_count(make_run: MakeRun) -> None:

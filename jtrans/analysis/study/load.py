@@ -230,7 +230,8 @@ def all_but_seed(run: Run, _followed: Collection[str] = ()) -> str:
     for name in ("seed", *BOOKKEEPING):
         values["training"].pop(name, None)
     values.pop("expect", None)
-    key = [values, run.pipeline.fingerprint(), _training_text(run), _beginning(run, _followed)]
+    beginning = _beginning(run, _followed), run.changed_settings
+    key = [values, run.pipeline.fingerprint(), _training_text(run), beginning]
     return json.dumps(key, sort_keys=True)
 
 

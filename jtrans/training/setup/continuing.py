@@ -194,7 +194,8 @@ def check_same_run(
         sections: the beginnings of the keys that are compared.
 
     Raises:
-        ConfigError: a setting differs.
+        ConfigError: a setting differs, or did so before training continued; or training began with
+            the weights of another run, which no setting names.
         CheckpointError: the corpus differs.
     """
     with one_of_several(run.folder):
@@ -208,6 +209,15 @@ def check_same_run(
                 hint="choose another --out, or delete this run",
                 kind="config.fixed-key",
             )
+    began = "the weights of another run (--from)" if run.info.get("from") else None
+    if changed := [key for key in run.changed_settings if not key.startswith(free)]:
+        began = f"another {changed[0]}"
+    if began is not None:
+        raise ConfigError(
+            f"the run {run.folder} began with {began}",
+            hint="choose another --out, or delete this run",
+            kind="config.fixed-key",
+        )
 
 
 @contextlib.contextmanager
@@ -219,7 +229,8 @@ def one_of_several(folder: Path) -> Iterator[None]:
     try:
         yield
     except JtransError as error:
-        if "--restart" in (error.hint or ""):
+        hint = error.hint or ""
+        if "--restart" in hint or "the command that wrote it" in hint:
             error.hint = (
                 f"choose another --out, or delete {shlex.quote(str(folder))}: the same command "
                 "then trains it from the start"

@@ -180,7 +180,10 @@ def test_without_scores_the_texts_are_the_same(export: Export) -> None:
         ({"search": {"length_penalty_form": "gnmt"}}, "--length-penalty-form"),
         ({"search": {"stopping": "bound"}}, "--stopping"),
         ({"precision": "int4"}, "--precision int4"),
-        ({"extras": TranslationExtras(alignment_layer="decoder.9.cross")}, "--alignment-layer"),
+        (
+            {"extras": TranslationExtras(alignments=True, alignment_layer="decoder.9.cross")},
+            "--alignment-layer",
+        ),
         (
             {"extras": TranslationExtras(sampling=SamplingOptions(epsilon=0.1))},
             "--epsilon",
