@@ -19,6 +19,7 @@ _ACCEPTED: dict[Any, tuple[tuple[type, ...], str]] = {
     str: ((str,), "a string"),
     bool: ((bool,), "True or False"),
     os.PathLike: ((str, os.PathLike), "a path"),
+    type(None): ((type(None),), "None"),
 }
 
 
@@ -28,20 +29,25 @@ def check_argument(name: str, given: Any, *kinds: Any) -> Any:
     Args:
         name: of the argument.
         given: its value.
-        kinds: int, float, str, bool, or `os.PathLike` for a string or path that is not empty.
+        kinds: int, float, str, bool, None's, `os.PathLike` for a string or path that is not empty,
+            or a class.
 
     Raises:
         ConfigError: it is of another type.
     """
     for kind in kinds:
-        accepted, _ = _ACCEPTED[kind]
+        accepted, _ = _accepted(kind)
         if isinstance(given, accepted) and (kind is bool or not isinstance(given, bool)):
             if kind is os.PathLike and (str(given) == "" or "\0" in str(given)):
                 problem = "a path with a zero byte" if str(given) else "an empty path"
                 raise usage_error(f"{name} is {problem}", "name a file or a folder")
             is_of_numpy = kind in (int, float) and not isinstance(given, int)
             return kind(given) if is_of_numpy else given
-    raise type_error(name, given, " or ".join(_ACCEPTED[kind][1] for kind in kinds))
+    raise type_error(name, given, " or ".join(_accepted(kind)[1] for kind in kinds))
+
+
+def _accepted(kind: Any) -> tuple[tuple[type, ...], str]:
+    return _ACCEPTED.get(kind, ((kind,), kind.__name__))
 
 
 def check_strings(name: str, given: Any) -> list[str]:
@@ -65,7 +71,7 @@ def type_error(name: str, given: object, wanted: str) -> JtransError:
 
 
 def check_fields(options: Any) -> None:
-    """Check the fields of a frozen dataclass of numbers and strings, see `check_argument`."""
+    """Check the fields of a frozen dataclass, none of which is a list, see `check_argument`."""
     kind: Any = type(options)
     for name, kinds in _field_kinds(kind).items():
         object.__setattr__(options, name, check_argument(name, getattr(options, name), *kinds))

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from jtrans.config import Config
-from jtrans.config.arguments import check_argument, check_fields, check_strings, type_error
+from jtrans.config.arguments import check_argument, check_fields, check_strings
 from jtrans.config.section import WIDEST_BEAM
 from jtrans.errors import how_many, name_hint, option_error
 from jtrans.exports import Translatable
@@ -302,14 +302,7 @@ class TranslationExtras:
     grid: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.sampling, SamplingOptions | None):
-            raise type_error("sampling", self.sampling, "SamplingOptions, such as top_k=10")
-        check_argument("coverage_penalty", self.coverage_penalty, float)
-        for name in ("alignments", "unk_replace", "grid"):
-            check_argument(name, getattr(self, name), bool)
-        for name in ("mbr", "alignment_layer"):
-            if getattr(self, name) is not None:
-                check_argument(name, getattr(self, name), str)
+        check_fields(self)
         if self.mbr not in (None, *UTILITIES):
             raise option_error(f"unknown utility {self.mbr!r}", name_hint(str(self.mbr), UTILITIES))
         if self.alignment_layer and not self.needs_attention:

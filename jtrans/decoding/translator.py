@@ -122,15 +122,12 @@ class Translator:
         _check_attention(models[0], decoding.extras)  # refuse at once
         return translator
 
-    def with_options(
-        self, options: SearchOptions, extras: TranslationExtras | None = None
-    ) -> Translator:
+    def with_options(self, options: SearchOptions, extras: TranslationExtras) -> Translator:
         """Return a translator with other options and the same prepared models.
 
         Raises:
             DecodingError: extras that the first model does not have.
         """
-        extras = self.extras if extras is None else extras
         if (options, extras) == (self.options, self.extras):
             return self
         _check_attention(self.models[0], extras)
@@ -153,8 +150,7 @@ class Translator:
         """Return the n best translations of every raw line, best first, lines in order.
 
         Samples come in the order drawn, unless they are ranked by minimum Bayes risk, which merges
-        equal ones. Lines that are too long are translated in parts, with a
-        warning.
+        equal ones. Lines that are too long are translated in parts, with a warning.
 
         Args:
             lines: raw text.

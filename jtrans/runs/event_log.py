@@ -37,7 +37,7 @@ class EventLog:
                     line = b"\n" + line  # a crash truncated the last line: end it
             handle.write(line)
             if event.get("event") == "validation":
-                # the checkpoint after it is: without power, none may be left without its scores
+                # before its checkpoint, which a power cut must not leave without the scores
                 handle.flush()
                 os.fsync(handle)
 

@@ -185,6 +185,11 @@ class Run(CheckpointFolder, EventLog):
         return read_word_counts(self.word_counts_path)
 
     @property
+    def began_with(self) -> str | None:
+        """The folder of the run whose weights this run began with (``--from``), None if none."""
+        return self.info.get("from")
+
+    @property
     def changed_settings(self) -> list[str]:
         """The settings, by dotted key, of which earlier updates had other values than the last."""
         return list(self.info.get("changed", ()))

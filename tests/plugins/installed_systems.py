@@ -33,9 +33,18 @@ def install(folder: Path, source: str, *, point: str, distribution: str = "my-sy
     (folder / "my_systems.py").write_text(source, encoding="utf-8")
 
 
-def documented_system() -> str:
-    """Return the module shown in docs/adding-a-system.md."""
-    return str(re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[0])
+def documented_system(*changes: tuple[str, str]) -> str:
+    """Return the module shown in docs/adding-a-system.md, with changes of what is in it once."""
+    page = PAGE.read_text(encoding="utf-8")
+    return changed(str(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]), *changes)
+
+
+def changed(source: str, *changes: tuple[str, str]) -> str:
+    """Return a module with changes, each of something that is in it once."""
+    for right, new in changes:
+        assert source.count(right) == 1, right
+        source = source.replace(right, new)
+    return source
 
 
 @pytest.fixture

@@ -237,7 +237,7 @@ def all_but_seed(run: Run, _followed: Collection[str] = ()) -> str:
 
 def _beginning(run: Run, followed: Collection[str]) -> str | None:
     """Return the key of the run whose weights a run began with, its path if that tells more."""
-    path: str | None = run.info.get("from")
+    path = run.began_with
     if path is None or path in followed or not Run.exists(Path(path)):
         return path
     try:

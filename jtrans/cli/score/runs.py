@@ -207,7 +207,7 @@ def _other_training(runs: Sequence[Run]) -> list[str]:
     reasons = []
     if any(run.has_finished() is False for run in runs):
         reasons.append("its training is not finished")
-    if any(run.info.get("from") for run in runs):
+    if any(run.began_with for run in runs):
         reasons.append("its training began with the weights of another run")
     if changed := {key for run in runs for key in run.changed_settings}:
         reasons.append(f"during its training these changed: {', '.join(sorted(changed))}")

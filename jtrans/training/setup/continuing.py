@@ -137,7 +137,7 @@ def check_initial(run: Run, initial: Run | None, *, keep_optimiser: bool) -> Non
     Raises:
         ConfigError: it began with another one, or with none; or its optimiser began otherwise.
     """
-    began = run.info.get("from")
+    began = run.began_with
     kept = run.info.get("keep_optimiser", keep_optimiser)  # not in runs of earlier versions
     if began and initial is not None and kept != keep_optimiser:
         raise ConfigError(
@@ -209,7 +209,7 @@ def check_same_run(
                 hint="choose another --out, or delete this run",
                 kind="config.fixed-key",
             )
-    began = "the weights of another run (--from)" if run.info.get("from") else None
+    began = "the weights of another run (--from)" if run.began_with else None
     if changed := [key for key in run.changed_settings if not key.startswith(free)]:
         began = f"another {changed[0]}"
     if began is not None:

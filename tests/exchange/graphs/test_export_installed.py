@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from plugins.installed_systems import BringSystem, documented_system
+from plugins.installed_systems import BringSystem, changed, documented_system
 from plugins.random_runs import MakeRun
 
 from jtrans.errors import ConfigError
@@ -43,11 +43,7 @@ def without_loops() -> str:
 
 def counting() -> str:
     """Return the same, with a counter of the tokens read in its state."""
-    source = without_loops()
-    for right, new in COUNTING.items():
-        assert source.count(right) == 1, right
-        source = source.replace(right, new)
-    return source
+    return changed(without_loops(), *COUNTING.items())
 
 
 def export(source: str, bring_system: BringSystem, make_run: MakeRun) -> None:
@@ -57,33 +53,24 @@ def export(source: str, bring_system: BringSystem, make_run: MakeRun) -> None:
     export_to_onnx(run, run.folder / "out")
 
 
+@pytest.mark.parametrize("source", [without_loops(), counting()], ids=["page", "counter"])
 def test_the_methods_of_the_page_can_be_exported(
-    bring_system: BringSystem, make_run: MakeRun
+    source: str, bring_system: BringSystem, make_run: MakeRun
 ) -> None:
-    export(without_loops(), bring_system, make_run)
+    export(source, bring_system, make_run)
 
 
-def test_sizes_from_len_are_refused(bring_system: BringSystem, make_run: MakeRun) -> None:
-    source = without_loops().replace("memory.mask.shape[0]", "len(memory.mask)")
-    with pytest.raises(ConfigError, match="mine cannot be exported to ONNX: its graphs are wrong"):
-        export(source, bring_system, make_run)
-
-
-def test_a_counter_named_length_follows_the_position(
-    bring_system: BringSystem, make_run: MakeRun
+@pytest.mark.parametrize(
+    ("source", "fault"),
+    [
+        (changed(without_loops(), ("memory.mask.shape[0]", "len(memory.mask)")), "are wrong"),
+        (counting().replace("length", "count"), ""),
+        (changed(counting(), ("places.float().sin()", "places.sin()")), "cannot be loaded"),
+    ],
+    ids=["size by len", "counter of another name", "sine of integers"],
+)
+def test_graphs_that_differ_from_the_system_are_refused(
+    source: str, fault: str, bring_system: BringSystem, make_run: MakeRun
 ) -> None:
-    export(counting(), bring_system, make_run)
-
-
-def test_a_counter_of_another_name_is_refused(bring_system: BringSystem, make_run: MakeRun) -> None:
-    source = counting().replace("length", "count")
-    with pytest.raises(ConfigError, match="mine cannot be exported to ONNX: its graphs"):
-        export(source, bring_system, make_run)
-
-
-def test_a_graph_that_cannot_be_loaded_is_refused(
-    bring_system: BringSystem, make_run: MakeRun
-) -> None:
-    source = counting().replace("places.float().sin()", "places.sin()")
-    with pytest.raises(ConfigError, match="to ONNX: its graphs cannot be loaded"):
+    with pytest.raises(ConfigError, match=f"mine cannot be exported to ONNX: its graphs {fault}"):
         export(source, bring_system, make_run)
