@@ -113,13 +113,13 @@ def _limits(setting: str) -> list[str]:
         return []
     length = LENGTHS[name].format(f"{int(limit):,}")
     return [
-        f"Every row has been trained for {length}. Which one is better after longer training, or "
-        "when its loss no longer falls, does not follow."
+        f"Every row has been trained for {length}. This does not tell which one is better after "
+        "longer training, or when its loss no longer falls."
     ]
 
 
 def _paper(experiment: Experiment, result: RowResult) -> list[str]:
-    """Return what the paper reports for the systems of an experiment about its architectures."""
+    """Return the paper's gains, for an experiment that compares the paper's systems."""
     if experiment.name not in ("equal-parameters", "equal-updates"):
         return []
     place = "iwslt14-de-en"
