@@ -47,7 +47,7 @@ TINY = {
     "training.validate_sentences": 4,
     "training.validate_every": 10,
 }
-# each to the launcher alone, or to all processes, as batch systems and systemd do
+# signal, and whether all processes get it, as from batch systems and systemd, or the launcher alone
 STOPS = {
     "SIGINT": (signal.SIGINT, False),
     "SIGTERM": (signal.SIGTERM, False),
@@ -112,7 +112,7 @@ def wait_until(is_true: Callable[[], bool]) -> float:
     start = time.monotonic()
     while not is_true():
         if time.monotonic() - start > LIMIT_SECONDS:
-            raise SystemExit("this took too long")
+            raise SystemExit(f"stopped waiting after {LIMIT_SECONDS:.0f} seconds")
         time.sleep(0.05)
     return time.monotonic() - start
 
@@ -316,8 +316,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("check", choices=["kill", "silent", "stop", "machines", "speed"])
     parser.add_argument("--data", type=prepared_corpus, default=Path("data/prepared/grammar-de-en"))
-    parser.add_argument("--cycles", type=int, default=50, help="of kill")
-    parser.add_argument("--pairs", type=int, default=3, help="of speed")
+    parser.add_argument("--cycles", type=int, default=50, help="kills in the check kill")
+    parser.add_argument("--pairs", type=int, default=3, help="pairs of runs in the check speed")
     parser.add_argument("--json", type=Path, help="keep the result in this file")
     chosen = parser.parse_args()
     checks: dict[str, Callable[[Path], dict[str, Any]]] = {

@@ -1,4 +1,4 @@
-"""Make the tables and figures of Li et al. (2020), and comparisons beyond them.
+"""Reproduce the tables and figures of Li et al. (2020), and make comparisons beyond them.
 
 python -m scripts.reproduce table2 --task iwslt14-de-en --data DIR --out DIR [--budget MINUTES]
 

@@ -18,7 +18,7 @@ if [ ! -x "$root/.venv/bin/pip" ]; then
     "$python" -m venv "$root/.venv"
 fi
 
-# what is installed is known by the files that decide it, so that a second run starts at once
+# a checksum of the files that decide what is installed lets a second run start at once
 wanted=$(cat "$root/pyproject.toml" "$root/constraints.txt" | cksum)-$extra
 if [ "$(cat "$root/.venv/.jtrans-installed" 2>/dev/null)" != "$wanted" ]; then
     echo "Installing jtrans${extra:+[$extra]} and what it needs (a few minutes the first time)"

@@ -51,7 +51,7 @@ def anonymous_memory() -> int:
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
-    raise RuntimeError("this system does not say how much memory a process has")
+    raise RuntimeError("/proc/self/status does not have RssAnon, the memory of this process")
 
 
 def sentences(

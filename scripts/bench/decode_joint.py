@@ -215,7 +215,7 @@ def measure(
             (REFERENCE, reference),
             *((f"jtrans {each}", functools.partial(ours, precision=each)) for each in precisions),
         )
-        if name != REFERENCE or batch < 64  # where it has long become slower
+        if name != REFERENCE or batch < 64  # it is slower in such large batches
     }
     names = {f"{name}, batches of {batch}": (name, batch) for name, batch in variants}
     measured = in_turns({shown: variants[names[shown]] for shown in names}, rounds=rounds)
@@ -332,7 +332,7 @@ def main() -> None:
         "--batch", type=int, choices=BATCHES, action="append", help="only batches of this size"
     )
     parser.add_argument(
-        "--precision", choices=PRECISIONS, action="append", help="ours only in this precision"
+        "--precision", choices=PRECISIONS, action="append", help="jtrans in this precision only"
     )
     parser.add_argument("--rounds", type=int, default=3, help="how often each variant is timed")
     parser.add_argument("--json", type=Path, help="write the result to this file")

@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def scaled(width: int, updates: int, batch_tokens: int) -> list[str]:
-    """Return the settings of a narrow model, see the head of this file."""
+    """Return the settings of a narrow model; the module's docstring explains them."""
     rate = RATE * math.sqrt(PUBLISHED_WIDTH / width)
     warmup = round(WARMUP_SHARE * updates)
     schedule = f'{{name = "inverse-sqrt", warmup = {warmup}, warmup_init = 1e-7, floor = 1e-9}}'
@@ -151,7 +151,7 @@ def other_sources(trainer: Trainer) -> float:
 
 
 def words_alone(trainer: Trainer) -> float:
-    """Return the valid loss per token of a model that only knows the frequencies of tokens."""
+    """Return the valid loss per token when only the frequencies of tokens are used."""
     import numpy as np
 
     train, _ = trainer.pairs.target.flat

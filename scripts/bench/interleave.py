@@ -76,7 +76,7 @@ def in_turns(
     Args:
         variants: their work by name; the first one is what the others are compared with.
         rounds: how many count.
-        drops_failing: leave out a variant that fails, but not the first, and go on without it.
+        drops_failing: leave out a variant that fails, unless it is the first.
 
     Raises:
         RuntimeError: a variant failed.
@@ -145,7 +145,7 @@ def rows(rounds_of: Mapping[str, list[Round]], unit: str) -> list[dict[str, Any]
 
 
 def _serve(variant: Variant, connection: Connection) -> None:
-    """Do the rounds that are asked for; a failure ends the process, and its text is sent."""
+    """Do the requested rounds; a failure is sent as text and ends the process."""
     try:
         _work(variant, connection)
     except Exception as error:
@@ -302,7 +302,7 @@ def product_rates() -> dict[str, int]:
 
 
 def processor() -> str:
-    """Return the name of the processor; of one that is called just AMD EPYC, its family, too."""
+    """Return the name of the processor, with the family if the name is just AMD EPYC."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
     values = {key.strip(): value.strip() for key, _, value in (s.partition(":") for s in lines)}

@@ -140,7 +140,7 @@ def prepare(system: str) -> Task:
         from jtrans.decoding.prepared.choose import prepared
         from jtrans.decoding.search.beam import beam_search
 
-        # every hypothesis has LENGTH tokens, as a few updates teach some systems to end at once
+        # force LENGTH tokens: after a few updates some systems would end every hypothesis at once
         options = SearchOptions(beam=BEAM, max_length=str(LENGTH), min_length=LENGTH - 1)
         prepare_device(cpu)
         form = prepared(model.eval())

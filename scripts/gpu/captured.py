@@ -26,7 +26,7 @@ from scripts.gpu.timing import LAUNCHES, Row, Scale
 
 SYSTEMS = ("transformer", "reformer-base", "reformer-fast")
 # Of the best score of each sentence; in bfloat16 of its mean over sentences: a captured step rounds
-# less often, and of random weights nearly equal hypotheses change places.
+# less often, and with random weights nearly equal hypotheses change places.
 TOLERANCE = {"fp32": 1e-4, "bf16": 5e-2}
 SAME = {"fp32": 1.0, "bf16": 0.0}  # share of sentences with the same best tokens
 

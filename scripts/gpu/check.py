@@ -5,7 +5,7 @@
 It has three sections: (1) the correctness of kernels and models; (2) rates of training and
 decoding, with the variants in turns; (3) facts about the libraries on which the design depends. A
 part that fails is reported, and the others still run. All parts take about half an hour on one
-GPU, most of them compilation: none begins after --minutes, and the same command goes on with those
+GPU, most of it compilation: none begins after --minutes, and the same command goes on with those
 that the file does not have yet. Without a GPU the same code runs at tiny sizes, with the kernels in
 Triton's interpreter; its timings mean nothing.
 

@@ -1,7 +1,7 @@
 """The commands of a user on a GPU, for `check.py`: prepare, train, translate and score.
 
-They run as processes of their own, and what they write is held against what a CPU writes. Without a
-GPU both are a CPU.
+They run as processes of their own, and their output is compared with that of a CPU. Without a GPU
+both are a CPU's.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def commands(scale: Scale) -> list[Row]:
             out, seconds = _jtrans("translate", run, "--input", source, *options)
             written[device] = out.splitlines()
             rows.append({"command": "translate", "device": device, "seconds": seconds})
-            # both must translate, and not read what the other has kept
+            # both must translate, not read the translations that the other has cached
             shutil.rmtree(run / "translations", ignore_errors=True)
             out, seconds = _jtrans("score", run, "--json", "--device", device)
             bleu[device] = json.loads(out)["systems"][0]["bleu"]

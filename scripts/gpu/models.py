@@ -53,7 +53,7 @@ def lengths(count: int, *, seed: int = 1) -> NDArray[np.int64]:
 
 
 class Pairs:
-    """Made-up sentence pairs that `collate` takes: the target is the source backwards, cut."""
+    """Made-up sentence pairs for `collate`: the target is the source backwards, cut."""
 
     def __init__(self, sizes: NDArray[np.int64], vocabulary: int) -> None:
         random = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""Gradients by CUDA graphs, for `check.py`: are they those without, and how much faster are they?
+"""Gradients by CUDA graphs, for `check.py`: are they the same as without, and how much faster?
 
 Without a GPU the same code runs on padded micro-batches that are not captured.
 """

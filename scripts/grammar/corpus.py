@@ -1,7 +1,7 @@
 """The corpora `grammar-de-en` and `grammar-zh-en`: sentences made by small grammars.
 
 Nothing is downloaded, and everything follows from the seed: the same seed gives the same pairs
-everywhere. A grammar knows which words mean the same, and what each word is, so every pair comes
+everywhere. A grammar defines which words mean the same, and what each word is, so every pair comes
 with its word alignment and with the part of speech and the entity label of each source word. The
 sentences are simple, but the word order is that of the language. German has its verb second or
 last, participles and particles at the end, and objects in front of the subject where their case

@@ -71,7 +71,7 @@ def measured(name: str) -> str:
     return TABLES[name](json.loads(path.read_text(encoding="utf-8")))
 
 
-# what writes a part of a page, by the first word of its mark; the others are its arguments
+# the function that writes a part, by the first word of its mark; the other words are its arguments
 WRITERS: dict[str, Callable[..., str]] = {
     "table": measured,
     "toolkits": toolkits,

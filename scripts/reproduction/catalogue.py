@@ -74,7 +74,7 @@ class Experiment:
     def overrides_by(self, setting: str) -> Sequence[str]:
         """Return the settings of all rows when `setting` limits their training.
 
-        A learning rate that falls until the last of the experiment's updates does so then, too.
+        A schedule that ends with the experiment's updates keeps that end.
         """
         updates = limit_named(self.setting).get("max_updates")
         if updates is None or "max_updates" in limit_named(setting):

@@ -59,8 +59,8 @@ def limit_of(setting: str) -> dict[str, int]:
 def limited(config: Config, setting: str) -> Config:
     """Return a configuration whose training ends as a setting says.
 
-    A learning rate that falls until the recipe's last update does so whenever training ends, unless
-    the setting names another last update.
+    A schedule that ends with the recipe's last update keeps that end whenever training stops,
+    unless the setting names another last update.
 
     Raises:
         ConfigError: an unknown setting, or one without its limit.

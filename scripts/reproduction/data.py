@@ -49,9 +49,9 @@ def open_data(
 def catalogue_name(corpus: PreparedCorpus) -> str | None:
     """Return the name of the corpus of the catalogue that was prepared, None for a user's files.
 
-    Files of a user are named after their folder, which may be called like a corpus of the
-    catalogue. They are known by the command, or by their paths: of original files only the names
-    are recorded.
+    Files of a user are named after their folder, which may have the name of a corpus of the
+    catalogue. The command or their paths tell them apart: of original files only the names are
+    recorded.
     """
     from jtrans.corpora.catalogue.load import is_in_catalogue
 

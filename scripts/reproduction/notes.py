@@ -1,4 +1,4 @@
-"""What a reader of a table must know: its text, its limits, and settings that are not the rows'."""
+"""The notes below a table: its text, its limits, and settings that are not the experiment's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scripts.reproduction.summary import RowSummary
 
 
 def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
-    """Return what a reader of the table must know; at least one row is finished."""
+    """Return the notes below the table of an experiment, of which at least one row is finished."""
     results = [result for summary in summaries for result in summary.results]
     first = results[0]
     data, split = first.data, experiment.splits[-1]
@@ -57,7 +57,7 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
 
 
 def machines(summaries: Sequence[RowSummary]) -> list[str]:
-    """Return what the rows were made with: of several machines, which rows with each."""
+    """Return the machine of the rows, or, if there are several, which rows each of them made."""
     rows_of: dict[str, dict[str, None]] = {}
     for summary in summaries:
         for result in summary.results:
@@ -107,7 +107,7 @@ def _other_settings(experiment: Experiment, row: Row, result: RowResult) -> list
     """Return the settings of a result that differ from the experiment's, each ``key=value``."""
     usual = row_config(row, result.task, experiment.setting, experiment.overrides, {})
     is_usual = result.setting == experiment.setting
-    noted = () if is_usual else LIMITS  # the limit stands in a note of its own
+    noted = () if is_usual else LIMITS  # the limit has a note of its own
     settings = []
     for key in settings_differ(result.config, plain(usual)):
         if key.removeprefix("training.").split(".")[0] in noted:
@@ -147,7 +147,7 @@ def _averages(summaries: Sequence[RowSummary]) -> list[str]:
 
 
 def _unfinished(summaries: Sequence[RowSummary]) -> list[str]:
-    """Return a note on rows that a limit ended, and not the early stopping of their recipe."""
+    """Return a note on rows that a limit ended before their early stopping did."""
     rows = [
         summary.row.name
         for summary in summaries
@@ -162,7 +162,7 @@ def _unfinished(summaries: Sequence[RowSummary]) -> list[str]:
 
 
 def _epochs(summaries: Sequence[RowSummary]) -> list[str]:
-    """Return a note on rows with more updates in an epoch than others, if they tell."""
+    """Return a note on rows with more updates in an epoch than others, where that is known."""
     updates_of = {
         summary.row.name: sorted(
             {

@@ -126,8 +126,8 @@ def check_numbers(chosen: argparse.Namespace) -> None:
     """Refuse numbers that make no sense.
 
     Raises:
-        ConfigError: a budget or an average that is negative, a budget without end, or an average
-            of more checkpoints than a disk has room for.
+        ConfigError: a budget or an average that is negative, an infinite budget, or an average of
+            more than `MOST_AVERAGED` checkpoints.
     """
     if chosen.budget is not None and not 0.0 <= chosen.budget < math.inf:
         raise usage_error(f"a budget of {chosen.budget:g} minutes", "--budget 60", "--budget")

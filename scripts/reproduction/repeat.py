@@ -1,4 +1,4 @@
-"""A row made again from the file of its result, and both scores compared."""
+"""Make a row again from the file of its result, and compare both scores."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def repeat(chosen: argparse.Namespace, given: Sequence[str]) -> int:
         console.talk("nothing is compared yet")
         console.next_step(again(given))
         return code or (EXIT_FAILED if failed else 0)
-    # its recipe was a copy of the known one's
+    # it was trained by a copy of the configuration: name the recipe itself
     replace(repeated, recipe=known.recipe).write(job.rows_folder)
     return _compare(experiment, known, repeated, list(of_row.values()))
 

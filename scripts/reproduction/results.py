@@ -22,7 +22,7 @@ from scripts.reproduction.settings import SETTING, fault_of, limit_named
 
 FORMAT = 1
 METRICS = ("bleu", "chrf", "multi-bleu")
-THEN = ", then "  # between the devices of a run that went on with another one
+THEN = ", then "  # between the devices of a run that continued on another one
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 Percent = Annotated[float, Field(ge=0.0, le=100.0)]
@@ -105,7 +105,7 @@ class RowResult:
         config: the resolved configuration.
         data: the data it was trained on.
         versions: the versions of jtrans, torch, python and sacreBLEU.
-        machine: processor, device and precision; of a run with several devices, all (`THEN`).
+        machine: processor, device and precision; several devices of a run are joined by `THEN`.
         parameters: number of trainable parameters.
         training: the length of training and the reason for its end.
         checkpoint: the name of the checkpoint that translated.

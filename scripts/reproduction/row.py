@@ -117,7 +117,7 @@ class Job:
             )
 
     def check_result(self, row: Row, seed: int) -> None:
-        """Refuse to replace a result whose run is elsewhere: only that can score further splits.
+        """Refuse to replace a result whose run is elsewhere: only the run can score further splits.
 
         Raises:
             ConfigError: naming the result and where its run belongs.

@@ -1,4 +1,4 @@
-"""The settings that a result was made with, and which of them must be those of another."""
+"""The settings of a result, and which of them must agree with those of another result."""
 
 from __future__ import annotations
 

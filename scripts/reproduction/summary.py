@@ -63,7 +63,7 @@ class RowSummary:
         """Return the band as a line of `[expect]` for the row's recipe.
 
         None for results that are not of the recipe, for recipes that only experiments use, and for
-        fewer seeds than tell a spread.
+        fewer than `FEWEST_SEEDS` seeds.
         """
         band = self.band(split, PAPER_BLEU)
         is_known = self.is_of_task and all(is_of_recipe(self.row, each) for each in self.results)
@@ -115,8 +115,8 @@ def summarise(experiment: Experiment, results: Sequence[RowResult]) -> list[RowS
 def _is_of_task(results: Sequence[RowResult]) -> bool:
     """Return whether the text of results with the same digests is that of the catalogue.
 
-    It is if any of them knows so, and it is not if some know that files of a user were prepared.
-    Results of a version that did not say are judged by the name of the corpus.
+    It is if any of them records this, and it is not if some record that a user's files were
+    prepared. Results of a version that recorded nothing are judged by the name of the corpus.
     """
     known = {result.data["catalogue"] for result in results if "catalogue" in result.data}
     names = known - {None} or known or {result.data["name"] for result in results}
@@ -137,7 +137,7 @@ def _score(scores: SplitScores) -> Score:
 
 
 def processor_minutes(results: Sequence[RowResult]) -> list[float] | None:
-    """Return the processor minutes of each seed, None on a GPU or if a result does not say."""
+    """Return the processor minutes of each seed, None on a GPU or if a result lacks them."""
     known = [result.training.get("processor_minutes") for result in results]
     if None in known or not all(result.is_of_cpu for result in results):
         return None

@@ -22,7 +22,7 @@ from scripts.reproduction.summary import (
 )
 
 WHOLE_MINUTES = 10  # fewer have a decimal
-UNLIKE = 2  # how many times the minutes of one seed are those of another on a like machine, at most
+UNLIKE = 2  # the largest ratio of the minutes of two seeds on machines that count as alike
 
 
 def headings(experiment: Experiment) -> list[str]:
@@ -84,9 +84,9 @@ def mean_of(values: Sequence[float], digits: int) -> str:
 
 
 def minutes_of(values: Sequence[float]) -> str:
-    """Return the mean of minutes as text, or their range if they are of unlike machines.
+    """Return the mean of minutes as text, or their range if they differ by more than `UNLIKE`.
 
-    Whole minutes from ten on.
+    From `WHOLE_MINUTES` on they are whole.
     """
     if max(values) > UNLIKE * min(values):
         return f"{minutes_of([min(values)])} to {minutes_of([max(values)])}"

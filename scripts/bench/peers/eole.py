@@ -1,4 +1,4 @@
-"""Eole, the successor of OpenNMT-py, built from its training options and searching as it predicts.
+"""Eole, the successor of OpenNMT-py: built from its training options, searching as when predicting.
 
 Its default is a Transformer without biases; they are on here, as in jtrans and Marian, and cost it
 no time. Layer norms come first, and positions are sinusoids, by its default. Attention is its plain
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from jtrans.data.batch import Batch
 
-CPU = -1  # its number of the device
+CPU = -1  # Eole's number for this device
 
 
 class Eole:
@@ -91,7 +91,7 @@ class Eole:
         """Return the best translations, each of STEPS tokens."""
         from jtrans.data.batch import padded
 
-        # it steps over its dropout so when it loads a model to translate
+        # as Eole does when it loads a model to translate: its layers then skip dropout
         self._set_dropout(0.0)
         ids, mask = padded(sentences)
         sources = {"src": ids, "srclen": mask.sum(1)}
@@ -107,7 +107,7 @@ class Eole:
         # its targets have the start symbol and the end symbol
         target = torch.cat((batch.target_in[:, :1], batch.target_out), 1)
         states, attention, _ = self.model(batch.source, target, lengths)
-        # it also counts sentences by their corpora ("cid"), which ours do not name
+        # Eole also counts sentences by corpus ("cid"), which batches of jtrans do not name
         targets = {"tgt": target, "srclen": lengths, "cid": [], "cid_line_number": []}
         loss, statistics, _ = self._criterion(targets, states, attention)
         return loss / statistics.n_tokens  # type: ignore[no-any-return]

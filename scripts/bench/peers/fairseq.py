@@ -1,9 +1,9 @@
 """fairseq, with its architecture `transformer` and the defaults of `fairseq-train`.
 
-They put layer norms last, and dropout neither on attention nor into the FFN, like those of jtrans.
-Sentences are padded on the right, by its option, not on the left, its default: with the latter its
-fused layers fail in torch of today. For these its encoder has a second copy of all weights of its
-layers, which gets no gradient: it is filled when a model is loaded.
+These defaults are post-norm, without dropout on attention or within the FFN, as in jtrans.
+Sentences are padded on the right, by an option: with padding on the left, the default, fairseq's
+fused layers fail in current versions of torch. For these layers the encoder has a second copy of
+all their weights, which gets no gradient and is filled when a model is loaded.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Fairseq:
     def _generator(self) -> Any:
         """Its search, with another model as `fairseq-generate` loads and prepares it.
 
-        It has the weights of the time of the first search. Only a model that was loaded, and never
-        trained since, computes its encoder by torch's fused layers; one that is prepared for
-        inference cannot be trained any more.
+        It keeps the weights of the first search. Only a model that was loaded, and never trained
+        since, computes its encoder by torch's fused layers; one that is prepared for inference
+        cannot be trained any more.
         """
         from fairseq.dataclass.configs import FairseqConfig, GenerationConfig
 
@@ -87,8 +87,8 @@ def _import_fairseq() -> None:
 
     dataclass: Any = dataclasses.dataclass
 
-    # its configurations and those of Hydra have instances of others as defaults, and Python 3.11
-    # refuses defaults without a hash
+    # configurations of fairseq and Hydra have instances of other dataclasses as defaults, and
+    # Python 3.11 refuses defaults without a hash
     def hashable(cls: Any = None, /, **options: Any) -> Any:
         if cls is None:
             return lambda cls: hashable(cls, **options)
@@ -106,7 +106,7 @@ def _dictionary(size: int) -> Any:
     from jtrans.text.vocabulary import EOS, PAD, SPARE, UNK
 
     dictionary = Dictionary()
-    # it asks for its specials by these numbers, so that they may have the ids of jtrans
+    # fairseq reads the ids of its specials from these attributes: they can be those of jtrans
     dictionary.pad_index, dictionary.eos_index = PAD, EOS
     dictionary.unk_index, dictionary.bos_index = UNK, SPARE
     for token in range(len(dictionary), size):

@@ -59,7 +59,7 @@ class Marian:
         return written[:, 1:].tolist()  # type: ignore[no-any-return]
 
     def loss(self, batch: Batch) -> Tensor:
-        """Return the loss for each target token; the model has no smoothed one, torch has."""
+        """Return the loss for each target token, torch's: the model's own has no smoothing."""
         import torch
 
         from jtrans.text.vocabulary import PAD

@@ -74,7 +74,7 @@ class OpenNmt:
         """Return the best translations, each of STEPS tokens."""
         from jtrans.data.batch import padded
 
-        # so does the toolkit when it loads a model to translate: its layers then call no dropout
+        # as OpenNMT-py does when it loads a model to translate: its layers then skip dropout
         self._set_dropout(0.0)
         ids, mask = padded(sentences)
         written = self._translator.translate_batch(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jtrans.data.batch import Batch
 
 POSITIONS = 1024  # as many as Marian's
-NEVER = -100.0  # the bias of a token that is not to be chosen; a lower one takes digits from scores
+NEVER = -100.0  # bias of a token that must not be chosen; a lower one would cost scores precision
 
 
 class Sockeye:
@@ -66,7 +66,7 @@ class Sockeye:
     def _beam_search(self) -> Any:
         """Its search, with a model for inference only as `sockeye-translate` loads it.
 
-        It has the weights of the time of the first search. Sockeye has no minimum length: biases
+        It keeps the weights of the first search. Sockeye has no minimum length: biases
         forbid ``</s>``, and ``<pad>``, which ends a hypothesis as well, until the search forces
         ``</s>`` at the maximum length.
         """
