@@ -76,7 +76,7 @@ class Entry(ConfigSection):
     name: str  # the name that users type
     title: str  # a description in one sentence
     languages: tuple[str, str]  # source and target
-    sentences: dict[str, Count]  # pairs of each split, before cleaning
+    sentences: dict[str, Count]  # published pairs of each split, before cleaning unless noted
     # the least and the most pairs of a complete train split, as shares of those in `sentences`
     train_shares: tuple[float, float] = (0.98, 1.02)
     licence: str  # the licence of its text

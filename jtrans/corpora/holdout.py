@@ -1,8 +1,7 @@
 """Reproducible valid and test splits for a corpus without splits.
 
 Which sentences are held out depends on their text alone, not on their order or number: a newer
-release of the corpus gives nearly the same splits. Of a sentence with several translations, the
-first pair in the corpus is taken.
+release of the corpus gives nearly the same splits.
 """
 
 from __future__ import annotations
@@ -19,8 +18,9 @@ SHORTEST_WORDS = 3
 def split_off(text: ParallelText, sizes: Mapping[str, int]) -> dict[str, ParallelText]:
     """Split a corpus into train and the splits of `sizes`.
 
-    No sentence of either language is in two splits, ignoring case and punctuation. Of a sentence
-    with several translations, a held-out split takes one pair, and the others are left out.
+    No sentence of either language is in two splits, ignoring case and punctuation. Of pairs that
+    share a sentence, a held-out split gets the first that is long enough, and the others are left
+    out. At most half of the sentences are held out.
 
     Returns:
         The splits, train first.
@@ -29,9 +29,9 @@ def split_off(text: ParallelText, sizes: Mapping[str, int]) -> dict[str, Paralle
     unfilled = [name for name, size in sizes.items() for _ in range(size)]
     chosen: dict[str, list[int]] = {"train": [], **{name: [] for name in sizes}}
     for rank, members in enumerate(sorted(groups, key=lambda group: _rank(text, group))):
-        good = [i for i in members if len(text.target[i].split()) >= SHORTEST_WORDS]
-        if unfilled and good and rank < len(groups) // 2:
-            chosen[unfilled.pop()].append(min(good))
+        long_enough = [i for i in members if len(text.target[i].split()) >= SHORTEST_WORDS]
+        if unfilled and long_enough and rank < len(groups) // 2:
+            chosen[unfilled.pop()].append(min(long_enough))
         else:
             chosen["train"].extend(members)
     return {

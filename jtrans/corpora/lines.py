@@ -109,7 +109,7 @@ class LineFile(_Lines):
         if start >= stop:
             return []
         if isinstance(self._data, mmap.mmap) and self._data.size() < len(self._data):
-            raise CorpusError(  # the system would kill a process that reads on
+            raise CorpusError(  # reading on would kill the process (SIGBUS)
                 f"{self.path} became shorter while it was read",
                 hint="run the same command again once nothing writes to the file",
                 kind="corpus.changed",
@@ -122,7 +122,7 @@ class LineFile(_Lines):
         return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
 
     def _scan(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Check that the file is text, count oddities, and return where each line ends."""
+        """Check that the file is text, count oddities, and return where each line ends, [lines]."""
         path = self.path
         if self._data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             raise CorpusError(
@@ -158,7 +158,7 @@ class LineFile(_Lines):
         return np.concatenate(ends)
 
     def _note_bad(self, chunk: bytes, lines_before: int) -> None:
-        """Note which lines are not text, in a chunk that has some such lines."""
+        """Note which lines of a chunk are not text."""
         for position, line in enumerate(chunk.split(b"\n"), start=lines_before):
             if not _is_text(line):
                 self.bad[position] = "zero byte" if b"\0" in line else "not UTF-8"
@@ -260,6 +260,7 @@ def one_line(text: str) -> str:
 
 
 def _map(path: Path) -> bytes | mmap.mmap:
+    """Map a file into memory; unpack a packed one first, to a temporary file if it is large."""
     _log.info("read %s", path)
     if path.suffix not in PACKINGS and path.is_file():
         try:
@@ -272,7 +273,7 @@ def _map(path: Path) -> bytes | mmap.mmap:
         disk_errors(Path(tempfile.gettempdir())),
         tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES) as spool,
     ):
-        lines = length = 0  # of the last line, so far
+        lines = length = 0  # length: of the last line, so far
         for chunk in read_chunks(path):
             lines += chunk.count(b"\n")
             _, feed, rest = chunk.rpartition(b"\n")
@@ -297,7 +298,7 @@ def _is_text(data: bytes) -> bool:
 
 
 def _check_text(path: Path, chunk: bytes, lines_before: int, share: str = "") -> None:
-    """Refuse a chunk that is not text; `share` says how much of the file is not."""
+    """Refuse a chunk that is not text; `share` words how much of the file is not."""
     zero = chunk.find(b"\0")
     if zero >= 0:
         line = lines_before + chunk.count(b"\n", 0, zero) + 1

@@ -58,7 +58,7 @@ def sentence_keys(lines: Iterable[str]) -> Keys:
 
 
 def keys_by_unit(source: Keys, target: Keys) -> dict[str, Keys]:
-    """Return the keys of pairs by unit, given the keys of both sides; 0 where there is no text."""
+    """Return keys by unit, each in the shape of `source` and `target`; 0 where text is missing."""
     pair = np.where((source == 0) | (target == 0), np.uint64(0), source * _MIXER + target)
     return {"source": source, "target": target, "pair": pair}
 
@@ -73,13 +73,13 @@ class HeldOut:
 
     @classmethod
     def of(cls, source: Keys, targets: Sequence[Keys]) -> HeldOut:
-        """Return the sentences of a split, given the keys of its source and its references."""
+        """Return the sentences of a split, given the keys of its source and references, [pairs]."""
         references = np.stack(targets)
         keys = keys_by_unit(np.broadcast_to(source, references.shape), references)
         return cls(keys, {unit: np.zeros(references.shape, np.bool_) for unit in UNITS})
 
     def meet(self, train: Mapping[str, Keys]) -> None:
-        """Note which sentences occur in some training pairs, given as keys by unit."""
+        """Note which sentences occur in some training pairs, given as keys by unit, [pairs]."""
         for unit, keys in self.keys.items():
             self.met[unit] |= np.isin(keys, train[unit]) & (keys != 0)
 

@@ -40,7 +40,7 @@ def hold_one_language(files: Sequence[str]) -> bool:
 
 
 def _ending(file: str) -> str:
-    """Return the ending that gives a file's format, in small letters."""
+    """Return the ending that gives a file's format, in lower case."""
     return Path(without_packing(file)).suffix.lower()
 
 
@@ -48,8 +48,8 @@ def _ending(file: str) -> str:
 class OwnFiles:
     """The files of a corpus by split: prefixes of two files, or single files with both sides."""
 
-    train: Sequence[str]  # their pairs are concatenated; none: a pipeline is reused
-    # joined likewise; here and in tests PREFIX.0.en, PREFIX.1.en ... are several references
+    train: Sequence[str]  # their pairs are concatenated; empty if a pipeline is reused
+    # concatenated, too; for valid and test, PREFIX.0.en, PREFIX.1.en ... are several references
     valid: Sequence[str] = ()
     # a single one becomes the split "test"; several are named after their files
     test: Sequence[str] = ()
@@ -120,9 +120,9 @@ def read_text(
 
 
 def name_test_splits(prefixes: Sequence[str]) -> list[str]:
-    """Name the test splits after their files, or "test", "test2" ... if that is not possible.
+    """Name several test splits after their files, or "test", "test2" ... if names would clash.
 
-    It is not if the files of two splits would have the same names: X.tok is the segmented text
+    They clash if the files of two splits would have the same names: X.tok is the segmented text
     of X, X.0 its first reference, and some file systems do not distinguish X from x.
     """
     names = [_split_name(prefix) for prefix in prefixes]
@@ -139,7 +139,7 @@ def name_test_splits(prefixes: Sequence[str]) -> list[str]:
 
 
 def _file_stem(name: str) -> str:
-    """Return a name as a file system that ignores case and Unicode forms sees it."""
+    """Return a name without the differences of case and Unicode form that file systems ignore."""
     return unicodedata.normalize("NFC", name).casefold()
 
 

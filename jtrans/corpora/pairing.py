@@ -44,9 +44,9 @@ def check_counts(source: Sequence[str], target: Sequence[str], names: tuple[str,
 def probable_break(longer: Sequence[str], shorter: Sequence[str]) -> int:
     """Guess after how many lines the pairing breaks.
 
-    It assumes one gap: before it line i belongs to line i, after it to line i + the difference
-    of the counts. The gap is probably where the pairs then agree best in their lengths, in the
-    numbers they contain, and in whether they end in a question or an exclamation mark.
+    It assumes one gap in `shorter`, before which line i belongs to line i of `longer`, and after
+    which to line i + the difference of the counts. The gap is probably where the pairs agree best
+    in their lengths, in the numbers they contain, and in whether they end in "?" or "!".
     """
     gap, pairs = len(longer) - len(shorter), len(shorter)
     if not pairs:
@@ -58,11 +58,11 @@ def probable_break(longer: Sequence[str], shorter: Sequence[str]) -> int:
 
 def _disagreement(longer: Sequence[str], shorter: Sequence[str], shift: int) -> NDArray[np.float64]:
     """Return how badly line i of `shorter` agrees with line i + `shift` of `longer`, [lines]."""
-    a, b = _marks(longer, len), _marks(shorter, len)
-    part = slice(shift, shift + len(b))
-    mean = np.log((a.sum() + 1) / (b.sum() + 1))
-    of_lengths = np.abs(np.log((a[part] + 1) / (b + 1)) - mean)
-    cost: NDArray[np.float64] = np.minimum(of_lengths, MOST_LENGTH_COST)
+    lengths, partners = _marks(shorter, len), _marks(longer, len)
+    part = slice(shift, shift + len(lengths))
+    usual = np.log((partners.sum() + 1) / (lengths.sum() + 1))
+    length_cost = np.abs(np.log((partners[part] + 1) / (lengths + 1)) - usual)
+    cost: NDArray[np.float64] = np.minimum(length_cost, MOST_LENGTH_COST)
     cost += OTHER_NUMBERS * (_marks(longer, _numbers)[part] != _marks(shorter, _numbers))
     cost += OTHER_END * (_marks(longer, _end)[part] != _marks(shorter, _end))
     return cost
@@ -71,13 +71,13 @@ def _disagreement(longer: Sequence[str], shorter: Sequence[str], shift: int) -> 
 def _guess(source: Sequence[str], target: Sequence[str], names: tuple[str, str]) -> str:
     sides = sorted(zip((source, target), names, strict=True), key=lambda side: len(side[0]))
     (shorter, other), (longer, name) = sides
-    good = probable_break(longer, shorter)
+    intact = probable_break(longer, shorter)
     extra = len(longer) - len(shorter)
-    if good == len(shorter):
-        return f"judging by their contents, the end is missing: {other} from line {good + 1:,} on"
-    lines = f"line {good + 1:,}" if extra == 1 else f"lines {good + 1:,} to {good + extra:,}"
+    if intact == len(shorter):
+        return f"judging by their contents, the end is missing: {other} from line {intact + 1:,} on"
+    lines = f"line {intact + 1:,}" if extra == 1 else f"lines {intact + 1:,} to {intact + extra:,}"
     return (
-        f"judging by their contents, the pairing probably breaks at line {good + 1:,} "
+        f"judging by their contents, the pairing probably breaks at line {intact + 1:,} "
         f"({lines} of {name} missing in {other})"
     )
 

@@ -47,7 +47,7 @@ class ParallelText:
     # all translations of each line, `target` being the first, where a test set has several; empty
     # where it has one
     references: tuple[Sequence[str], ...] = ()
-    # oddities met while reading, and how often ("U+2028 inside a line": 3)
+    # oddities noticed while reading, and how often ("U+2028 inside a line": 3)
     notes: Mapping[str, int] = field(default_factory=dict)
     # bad lines that were left out, with their partners, by reason ("not UTF-8": 3)
     skipped: Mapping[str, int] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Corpus:
     # n, if there is no valid split: every n-th training pair that cleaning keeps becomes part of it
     # (`jtrans.preparation.select`)
     valid_every: int | None = None
-    # or the number of such pairs, chosen by their text
+    # alternatively, the number of such pairs, chosen by their text
     valid_size: int | None = None
     # the original files of a corpus of the catalogue: path, url, bytes, sha256
     originals: tuple[Mapping[str, Any], ...] = ()

@@ -1,4 +1,4 @@
-"""Files of plain text, told from test sets in XML and from tables."""
+"""Refuses test sets in XML and tables where plain text is needed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,7 @@ _TEST_SET = re.compile(r"\s*<(?:\?xml|!DOCTYPE|(?:src|ref|tst)set|mteval|dataset
 
 
 def check_plain(path: Path, lines: Sequence[str]) -> None:
-    """Refuse a file whose markup or other columns would be taken for words.
-
-    Args:
-        path: of the file.
-        lines: its lines.
+    """Refuse a file, given with its lines, whose markup or other columns would be taken for words.
 
     Raises:
         CorpusError: it is a test set in XML, or a table with the ending .tsv.
@@ -30,6 +26,6 @@ def check_plain(path: Path, lines: Sequence[str]) -> None:
         return
     raise CorpusError(
         f"{path} is {kind}, not plain text",
-        hint=f"take out the sentences first, for example: {fed_to(command, path)} > TEXT",
+        hint=f"extract the sentences first, for example: {fed_to(command, path)} > TEXT",
         kind="corpus.not-plain-text",
     )

@@ -1,13 +1,14 @@
 """The catalogue of named corpora.
 
-A TOML file in this folder describes a corpus: where its files are, how they are read and how the
-text is prepared by default. To add a corpus, add a file, and a reader if its raw format is new
+Each TOML file in this folder describes one corpus: where its files are, how they are read and how
+the text is prepared by default. To add a corpus, add a file, and a reader if its raw format is new
 (`jtrans.corpora.formats.readers`).
 
 The text of grammar-de-en and grammar-zh-en comes with jtrans, each in a compressed file in
-`built_in/`, written by `scripts/grammar/freeze.py`. Each line is a pair, with tabs between split,
-source, target, word alignments, and tags and entities of the source words. Where no space separates
-two words, a `GLUE` stands between them, so that one column holds both the raw text and its words.
+`built_in/`, written by `scripts/grammar/freeze.py`. Each line is a sentence pair in columns
+separated by tabs: split, source, target, word alignments, tags and entities of the source words.
+Where no space separates two words, a `GLUE` stands between them, so that one column holds both the
+raw text and its words.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ GLUE = "|"
 
 
 def find_entry(name: str) -> Entry:
-    """Return the entry called `name`, or for a name with its languages swapped the swapped entry.
+    """Return the entry called `name`; a name with its languages swapped gives the swapped entry.
 
     Raises:
         CorpusError: there is no such corpus.
@@ -39,12 +40,14 @@ def find_entry(name: str) -> Entry:
         *CATALOGUE,
         *(swap_name(entry.name) for entry in CATALOGUE.values() if entry.both_ways),
     ]
-    begun = [other for other in names if other.startswith(f"{name}-")]
-    otherwise = "jtrans corpora lists them; your own files: jtrans prepare --train PREFIX "
-    otherwise += "--valid PREFIX --languages de-en --out DIR"
+    longer = [other for other in names if other.startswith(f"{name}-")]
+    list_hint = "jtrans corpora lists them; your own files: jtrans prepare --train PREFIX "
+    list_hint += "--valid PREFIX --languages de-en --out DIR"
     raise CorpusError(
         f"no corpus called {name} in the catalogue",
-        hint=f"did you mean {' or '.join(begun)}?" if begun else name_hint(name, names, otherwise),
+        hint=f"did you mean {' or '.join(longer)}?"
+        if longer
+        else name_hint(name, names, list_hint),
         kind="corpus.unknown",
     )
 

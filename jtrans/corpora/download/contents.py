@@ -1,4 +1,4 @@
-"""Checks that a download is the file wanted, not a login page, a truncated or another file."""
+"""Checks that a download is the wanted file, not a login page, a truncated or a different file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAGIC = {
     (".zst",): b"\x28\xb5\x2f\xfd",
     (".zip",): b"PK",
 }
-# As much of the beginning of a file as `wrong_kind` needs.
+# How much of the beginning of a file `wrong_kind` needs.
 HEAD_BYTES = 512
 PAGES = ("text/html", "application/xhtml+xml")
 _PAGE = re.compile(
@@ -33,10 +33,10 @@ _PAGE = re.compile(
 
 
 def wrong_kind(mirror: Mirror, head: bytes, content_type: str = "") -> str | None:
-    """Return why a file that begins with `head` is not the one of `mirror`; None if it may be.
+    """Return why a file that begins with `head` is not the file of `mirror`; None if it may be.
 
-    The type that the server gives counts only for a file that can be told neither by its checksum
-    nor by its first bytes: many servers are set up carelessly.
+    Many servers send wrong content types, so `content_type` counts only for a file that neither a
+    checksum nor its first bytes identify.
     """
     name = mirror.file.lower()
     if name.endswith((".htm", ".html")):
@@ -52,28 +52,28 @@ def wrong_kind(mirror: Mirror, head: bytes, content_type: str = "") -> str | Non
 
 
 def unfit(mirror: Mirror, path: Path) -> str | None:
-    """Return why a file on disk cannot be the one of `mirror`, by its size and beginning."""
+    """Return why a file on disk cannot be the file of `mirror`, by its size and first bytes."""
     size = path.stat().st_size
     if mirror.size and size != mirror.size:
-        return f"has {size:,} bytes, the file has {mirror.size:,}"
+        return f"has {size:,} bytes instead of {mirror.size:,}"
     with path.open("rb") as handle:
         return wrong_kind(mirror, handle.read(HEAD_BYTES))
 
 
 def damage(path: Path, name: str) -> str | None:
-    """Read the packed file or archive `name`, at `path`, to its end; return its fault, if any."""
+    """Read the packed file or archive `name`, at `path`, to its end; return any fault."""
     openers: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
     try:
         if name.lower().endswith(".zip"):
-            with zipfile.ZipFile(path) as package:
-                broken = package.testzip()
+            with zipfile.ZipFile(path) as zip_file:
+                broken = zip_file.testzip()
             return broken and f"{broken} inside it is damaged"
         if is_archive(name):
-            with tarfile.open(path, "r:*") as tape:
-                collections.deque(tape, maxlen=0)
+            with tarfile.open(path, "r:*") as tar_file:
+                collections.deque(tar_file, maxlen=0)
         elif opener := openers.get(Path(name.lower()).suffix):
-            with opener(path) as plain:
-                while plain.read(CHUNK_BYTES):
+            with opener(path) as unpacked:
+                while unpacked.read(CHUNK_BYTES):
                     pass
     except (*DAMAGES, OSError) as error:
         reason = str(error).partition(":\n")[0]  # tarfile lists what it tried in further lines

@@ -29,7 +29,7 @@ from jtrans.progress import Progress, Silent
 
 # The most missing files that an error names.
 MOST_SHOWN = 6
-# As `Entry.train_shares`, for all other splits: these are never filtered.
+# The `Entry.train_shares` of the other splits, which are never filtered.
 HELD_OUT_SHARES = (0.98, 1.02)
 # Where files are, and the original files they come from.
 Places = tuple[list[Path | FileTree], list[OriginalRecord]]
@@ -174,7 +174,7 @@ def _unpack_once(entry: Entry, archive: Path, sha256: str, progress: Progress) -
     """Unpack the files the entry reads, unless already done, and return the folder."""
     patterns = sorted({pattern for part in _parts(entry) for pattern in _patterns(part)})
     digest = text_digest("\n".join([sha256, *patterns]))[:12]
-    # named after the archive inside: patterns may begin with its name (a catalogue number)
+    # the inner folder has the archive's name, with which patterns may begin (a catalogue number)
     stem = re.sub(r"\.(tgz|txz|zip|tar(\.\w+)?)$", "", archive.name, flags=re.IGNORECASE)
     folder = cache_folder() / "unpacked" / digest / stem
 
@@ -235,7 +235,7 @@ def _read(entry: Entry, files: Mapping[str, list[PartFiles]]) -> dict[str, Paral
 def _check_sizes(
     entry: Entry, splits: Mapping[str, ParallelText], folder: Path, progress: Progress
 ) -> None:
-    """Warn of splits without the number of pairs that the catalogue says."""
+    """Warn of splits whose number of pairs is far from that in the catalogue."""
     for name, text in splits.items():
         expected = entry.sentences.get(name, len(text))
         least, most = entry.train_shares if name == "train" else HELD_OUT_SHARES
@@ -279,11 +279,12 @@ def _missing(entry: Entry, folder: Path | None, missing: list[SplitPart]) -> Cor
         patterns += f" and {len(files) - MOST_SHOWN} more (jtrans corpora {entry.name} lists them)"
     archives = [source.file for source in entry.sources if is_archive(source.file)]
     packed = f"plain, compressed or in {', '.join(archives)}" if archives else "plain or compressed"
-    ready = ", ".join(f"train.{language}" for language in entry.languages)
+    ready = ", ".join(
+        f"{split}.{language}" for split in ("train", "valid") for language in entry.languages
+    )
     return CorpusError(
         f"{place} lacks {len(names)} of {len(_parts(entry))} parts of {entry.name}: "
         + "; ".join(dict.fromkeys(names)),
-        hint=f"looked for {patterns}, {packed}; then for {ready} and the same for valid "
-        f"directly in {place}",
+        hint=f"looked for {patterns}, {packed}; then for {ready} directly in {place}",
         kind="corpus.incomplete",
     )

@@ -27,7 +27,7 @@ from jtrans.progress import Progress, Silent
 class Patience:
     """How long to wait for a server, and how often to retry."""
 
-    attempts: int = 4  # tries of one address without progress, before the next address
+    attempts: int = 4  # attempts at one address without progress, before the next address
     first_pause_seconds: float = 1.0  # the pause before the second try; doubled each time
     longest_pause_seconds: float = 60.0  # the limit, even if a server asks for more (Retry-After)
     timeout_seconds: float = 30.0  # how long to wait for the next byte

@@ -34,7 +34,7 @@ class PartFiles:
         return [*self.sources, *self.targets]
 
 
-# The files below a folder, each with its path in it; nearer ones first.
+# The files below a folder, the least deep first, each with its path relative to the parent folder.
 FileTree = list[tuple[Path, str]]
 
 
@@ -49,8 +49,8 @@ class SearchFolders:
     def find(self, pattern: str) -> list[Path]:
         """Return the files whose path ends in `pattern`, packed or not, sorted by path.
 
-        Case is ignored. They come from the first folder that has any; a pattern without `*`, `?`
-        and `[` gives only the file nearest to its top. A file that exists both packed and
+        Case is ignored. The first folder with a match gives all files; a pattern without `*`, `?`
+        and `[` returns only the one that is least deep. A file that exists both packed and
         unpacked counts once.
         """
         return next((paths for files in self._folders if (paths := _fitting(files, pattern))), [])
@@ -79,7 +79,7 @@ def _fitting(files: FileTree, pattern: str) -> list[Path]:
 
 
 def _together(files: FileTree, choice: FileChoice) -> tuple[Path, Path] | None:
-    """Return the nearest source and target of one file each that lie in the same folder."""
+    """Return the least deep source and target in one folder, for a choice of two single files."""
     source, target = choice.source, choice.target
     if not (target and _is_single(source) and _is_single(target)):
         return None
@@ -92,7 +92,7 @@ def _together(files: FileTree, choice: FileChoice) -> tuple[Path, Path] | None:
 
 
 def _matches(files: FileTree, pattern: str) -> dict[str, Path]:
-    """Return the matching files, nearest first, by lower-case path without the packing's ending."""
+    """Return the matching files, least deep first, by lower-case path without .gz, .xz, .zst."""
     matches: dict[str, Path] = {}
     for path, name in files:
         if fits(name, pattern):
@@ -125,10 +125,10 @@ def find_ready(entry: Entry, folder: Path) -> dict[str, tuple[Path, Path]]:
 
 
 def list_files(folder: Path) -> FileTree:
-    """List the files of a folder.
+    """List the files of a folder, except in hidden folders and below `DEEPEST` levels.
 
     Raises:
-        CorpusError: it is a whole disk, or holds far more than a corpus.
+        CorpusError: the folder is a whole disk, or holds more than `MOST_ENTRIES`.
     """
     full = folder.resolve()
     if full == full.parent:

@@ -1,6 +1,6 @@
 """The cache of downloads: a folder for each file, shared by all corpora and folders of a user.
 
-    CACHE/files/KEY/NAME            the file; KEY is its sha256, or that of its address
+    CACHE/files/KEY/NAME            the file; KEY begins its sha256, or that of its address
     CACHE/files/KEY/download.json   where it came from, its size and sha256
     CACHE/unpacked/                 the contents of archives
 
@@ -54,7 +54,7 @@ class Store:
 
     @classmethod
     def of(cls, corpus: str) -> Store:
-        """Return the user's store, for the files of a corpus."""
+        """Return the user's store, which also finds what earlier versions kept for a corpus."""
         return cls(cache_folder(), (cache_folder() / corpus, OLDER_CACHE / corpus))
 
     def path(self, mirror: Mirror) -> Path:
@@ -63,7 +63,10 @@ class Store:
         return self.folder / "files" / key[:KEY_LETTERS] / mirror.file
 
     def find(self, source: OriginalFile, *, thoroughly: bool = False) -> Download | None:
-        """Return a file from the cache; `thoroughly` reads an earlier version's file to its end."""
+        """Return a file from the cache, if it is there and of the right size and kind.
+
+        If `thoroughly`, a file of an earlier version is read to its end, and not used if damaged.
+        """
         usable = filter(None, map(self._usable, source.mirrors))
         for download in usable:
             is_older = thoroughly and download.path.parent in self.older

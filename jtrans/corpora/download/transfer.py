@@ -21,7 +21,7 @@ from jtrans.files import read_json, write_json
 from jtrans.progress import Progress
 
 CHUNK_BYTES = 1 << 16
-# Temporary server errors; any other would recur.
+# HTTP status codes of temporary errors; any other error would recur.
 TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -60,6 +60,7 @@ def transfer(mirror: Mirror, part: Path, *, timeout: float, progress: Progress) 
     Raises:
         RefusedError: the server does not have the file, or sends something else.
         StoppedError: the connection failed or ended early; `part` keeps what has arrived.
+        WorkError: the file does not fit on the disk.
     """
     begin = _begin(mirror, part)
     try:
@@ -140,17 +141,17 @@ def _explain(error: urllib.error.HTTPError, part: Path, begin: int) -> None:
 def _write(response: Any, mirror: Mirror, part: Path, begin: int, progress: Progress) -> None:
     announced = response.headers.get("Content-Length", "")
     total = begin + int(announced) if announced.isdigit() else None
-    limit = mirror.size or None
+    expected = mirror.size or None
     _check_space(part.parent, (total or mirror.size) - begin)
     head = _head(response, total) if begin == 0 else b""
-    # before overwriting anything: a partial file is worth more than the page of an error
+    # before overwriting anything: a partial file is worth more than an error page
     if begin == 0 and (message := wrong_kind(mirror, head, response.headers.get_content_type())):
         is_redirected = response.url != mirror.url
         raise RefusedError(message + (f" (from {response.url})" if is_redirected else ""))
-    if limit is not None and total is not None and total != limit:
-        raise RefusedError(f"sends {total:,} bytes, the file has {limit:,}")
+    if expected is not None and total is not None and total != expected:
+        raise RefusedError(f"sends {total:,} bytes instead of {expected:,}")
     _save_metadata(mirror, part, response)
-    task, done, size = f"Downloading {mirror.file}", begin, total or limit
+    task, done, size = f"Downloading {mirror.file}", begin, total or expected
     progress.advance(task, begin, size, unit="bytes")
     with part.open("r+b" if begin else "wb") as handle:
         handle.seek(begin)
@@ -158,8 +159,8 @@ def _write(response: Any, mirror: Mirror, part: Path, begin: int, progress: Prog
         while chunk:
             handle.write(chunk)
             done += len(chunk)
-            if limit is not None and done > limit:
-                raise RefusedError(f"sends more than the {limit:,} bytes of the file")
+            if expected is not None and done > expected:
+                raise RefusedError(f"sends more than the {expected:,} bytes of the file")
             progress.advance(task, min(done, size or done), size, unit="bytes")
             chunk = _read(response)
     if size is not None and done < size:
@@ -177,7 +178,7 @@ def _head(response: Any, total: int | None) -> bytes:
 
 
 def _read(response: Any) -> bytes:
-    """Return the data at hand, without waiting for more."""
+    """Return the data that has arrived, waiting only if there is none."""
     with _network_errors():
         return bytes(response.read1(CHUNK_BYTES))
 

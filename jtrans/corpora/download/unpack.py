@@ -39,7 +39,7 @@ class _Member(NamedTuple):
     name: str
     is_file: bool
     is_folder: bool
-    open: Callable[[], Any]  # a file of bytes
+    open: Callable[[], Any]  # opens it as a binary file
 
 
 def is_archive(name: str) -> bool:
@@ -102,16 +102,16 @@ def _extract(
 
 def _members(archive: Path) -> Iterator[_Member]:
     if archive.name.lower().endswith(".zip"):
-        with zipfile.ZipFile(archive) as package:
-            for info in package.infolist():
+        with zipfile.ZipFile(archive) as zip_file:
+            for info in zip_file.infolist():
                 kind = stat.S_IFMT(info.external_attr >> 16)
                 is_file = kind in (0, stat.S_IFREG) and not info.is_dir()
-                opener = functools.partial(package.open, info)
+                opener = functools.partial(zip_file.open, info)
                 yield _Member(info.filename, is_file, info.is_dir(), opener)
         return
-    with tarfile.open(archive, "r:*") as tape:
-        for item in tape:
-            reader = functools.partial(tape.extractfile, item)
+    with tarfile.open(archive, "r:*") as tar_file:
+        for item in tar_file:
+            reader = functools.partial(tar_file.extractfile, item)
             yield _Member(item.name, item.isreg(), item.isdir(), reader)
 
 

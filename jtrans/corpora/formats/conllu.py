@@ -1,8 +1,8 @@
 """CoNLL-U, the format of Universal Dependencies: sentences whose words have parts of speech.
 
-A line per word, ten columns separated by tabs (ID FORM LEMMA UPOS ... MISC), a blank line after
+One line per word, ten columns separated by tabs (ID FORM LEMMA UPOS ... MISC), a blank line after
 each sentence. The part of speech is the fourth column; an entity is NER=B-PER (or Entity=) in the
-last. A token of several words ("zum") has the tag of the first.
+last. A multiword token ("zum") gets the tag of its first word.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NO_TAG = "_"  # the tag of a word without a part of speech
 _FORM, _UPOS, _MISC, _COLUMNS = 1, 3, 9, 10
 _ID = re.compile(r"(\d{1,9})(?:-(\d{1,9})|(\.)\d+)?", re.ASCII)
 _TAG = re.compile(r"[A-Z]+|_")
-# "Entity=" also holds chains of coreference, "(e1-person-new", which are not types of entities
+# "Entity=" may also annotate coreference, as in "(e1-person-new", which is no entity type
 _ENTITY = re.compile(r"(?:NER|Entity)=((?:[BI]-)?[A-Za-z_]+)")
 
 
@@ -32,12 +32,12 @@ def read_conllu(path: Path, languages: tuple[str, str]) -> ParallelText:
 
     Raises:
         CorpusError: the file cannot be read, is not CoNLL-U, or holds no sentence.
-        ConfigError: there are two languages.
+        ConfigError: the two languages differ.
     """
     if languages[0] != languages[1]:
         raise usage_error(
             f"{path} holds sentences of one language, not pairs of {'-'.join(languages)}",
-            f"--languages {languages[0]} takes them for both sides, to learn their tags",
+            f"to learn their tags, use them on both sides: --languages {languages[0]}",
         )
     sentences = list(read_sentences(path))
     text = [sentence.text for sentence in sentences]
@@ -59,7 +59,7 @@ class ConlluSentence:
 def read_sentences(path: Path) -> Iterator[ConlluSentence]:
     """Yield the sentences of a CoNLL-U file.
 
-    If the file names any entity, all of them have entities ("O" for none); otherwise none has.
+    If any word has an entity, all sentences have entity labels ("O" for none), else none of them.
 
     Raises:
         CorpusError: the file cannot be read, a line is not CoNLL-U, or there is no sentence.
@@ -96,32 +96,32 @@ class _Sentence:
     tags: list[str] = field(default_factory=list)
     entities: list[str] = field(default_factory=list)
     _parts: list[str] = field(default_factory=list)  # words with the space after them
-    _covered: int = 0  # the last word that belongs to a token of several words
-    _is_waiting: bool = False  # whether such a token still needs its tag
+    _covered: int = 0  # the number of the last word within a multiword token
+    _is_waiting: bool = False  # whether that token still needs its tag
 
     def add(self, line: str, path: Path, number: int) -> None:
         """Read the line of a word."""
         columns = line.split("\t")
         if len(columns) != _COLUMNS:
             raise _refused(path, number, f"has {how_many(len(columns), 'column')} instead of 10")
-        place = _ID.fullmatch(columns[0])
-        if place is None:
+        word_id = _ID.fullmatch(columns[0])
+        if word_id is None:
             raise _refused(path, number, f"begins with {columns[0][:40]!r}, not with a word number")
         word, tag, misc = (columns[column] for column in (_FORM, _UPOS, _MISC))
         if not _TAG.fullmatch(tag):
             raise _refused(path, number, f"has {tag!r} as its part of speech")
         entity = next((m[1] for m in map(_ENTITY.fullmatch, misc.split("|")) if m), "O")
-        if place[3]:
+        if word_id[3]:
             return  # an empty node is not in the text
-        if place[2] or int(place[1]) > self._covered:
+        if word_id[2] or int(word_id[1]) > self._covered:
             form = "".join(word.split())  # "10 000" is one word, whatever kind of space it has
             if form:
                 self.words.append(form)
                 self.tags.append(tag)
                 self.entities.append(entity)
             self._parts.append(word + ("" if "SpaceAfter=No" in misc.split("|") else " "))
-            self._covered = int(place[2] or self._covered)
-            self._is_waiting = bool(place[2] and form)
+            self._covered = int(word_id[2] or self._covered)
+            self._is_waiting = bool(word_id[2] and form)
         elif self._is_waiting:
             self.tags[-1] = tag
             self.entities[-1] = entity if self.entities[-1] == "O" else self.entities[-1]

@@ -20,7 +20,7 @@ BAD = {
     "corpus.surrogate": "half a character",
     "corpus.binary": "zero byte",
 }
-# Surrogates, which are halves of characters, and the zero byte.
+# Lone surrogates (the JSON parser joins pairs) and the zero byte.
 _NO_CHARACTER = re.compile(r"[\0\ud800-\udfff]")
 # Python refuses integers of more than 4,300 digits, but not such floats.
 _DECODER = json.JSONDecoder(parse_int=float)
@@ -29,10 +29,9 @@ _DECODER = json.JSONDecoder(parse_int=float)
 def read_jsonl(path: Path, languages: tuple[str, str], *, skips_bad: bool = False) -> ParallelText:
     """Read a file of JSON lines.
 
-    An object holds `{"de": "...", "en": "..."}`, with any region and in any case, the same under
-    "translation", or `{"source": "...", "target": "..."}` or "src" and "tgt"; other fields and
-    blank lines are ignored.
-    Bad lines are left out and counted if `skips_bad`.
+    An object holds both texts by language, `{"de": "...", "en": "..."}`, with any region and in any
+    case, or as "source" and "target" or "src" and "tgt"; a "translation" object may wrap them.
+    Other fields and blank lines are ignored. If `skips_bad`, bad lines are left out and counted.
 
     Raises:
         CorpusError: the file cannot be read, is empty, or has a line without a pair.
@@ -78,7 +77,7 @@ def _pair(path: Path, number: int, line: str, languages: tuple[str, str]) -> tup
 
 
 def _check_characters(path: Path, number: int, *texts: str) -> None:
-    """Refuse zero bytes and lone surrogates, which JSON can hold; the parser has joined pairs."""
+    """Refuse zero bytes and lone surrogates, which JSON can hold."""
     for text in texts:
         if match := _NO_CHARACTER.search(text):
             code = f"\\u{ord(match[0]):04x}"

@@ -13,7 +13,7 @@ from jtrans.corpora.parallel import ParallelText, join_texts
 from jtrans.errors import CorpusError, did_you_mean
 from jtrans.files.packed import NOT_READ, PACKINGS, find_packed, without_packing
 
-MOST_REFERENCES = 20  # among which a gap in their numbers is noticed
+MOST_REFERENCES = 20  # up to this many are searched for a gap in their numbers
 
 
 def read_pair(
@@ -43,12 +43,12 @@ def _find_references(prefix: str, language: str) -> list[Path]:
     """Return PREFIX.0.LANGUAGE, PREFIX.1.LANGUAGE ..., packed or not.
 
     Raises:
-        CorpusError: a number is left out.
+        CorpusError: a number is missing.
     """
     paths: list[Path] = []
     while (path := find_packed(Path(f"{prefix}.{len(paths)}.{language}"))) is not None:
         paths.append(path)
-    # beside PREFIX.LANGUAGE alone, a number may mean anything else
+    # without PREFIX.0.LANGUAGE, numbers beside PREFIX.LANGUAGE may mean anything
     if not paths and find_packed(Path(f"{prefix}.{language}")) is not None:
         return paths
     gap = Path(f"{prefix}.{len(paths)}.{language}")

@@ -1,4 +1,4 @@
-"""NIST and WMT test sets (.sgm, mteval .xml): documents of segments, up to several references.
+"""NIST and WMT test sets (.sgm, mteval .xml): documents of segments, one or more references.
 
 They are read with regular expressions: many of the published files are not well-formed XML.
 """
@@ -34,7 +34,7 @@ def read_sgm(source: Path, targets: Sequence[Path]) -> ParallelText:
     order of the source.
 
     Raises:
-        CorpusError: a file cannot be read, has no segments, or lacks some of the source.
+        CorpusError: a file cannot be read, has no segments, or lacks segments of the source.
     """
     files = {path: LineFile(path) for path in (source, *targets)}
     translators = _segments(source, files[source])

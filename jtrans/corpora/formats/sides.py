@@ -1,4 +1,4 @@
-"""Names of the two sides in headings, objects and XML: languages with any region, or words."""
+"""How headings, JSON objects and XML name the two sides: by language tags or by words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def fits_language(language: str, tag: str) -> bool:
 
 
 def plain_tag(language: str) -> str:
-    """Return the tag of a language in one of its spellings: "pt-br" for "pt_BR"."""
+    """Return a language tag in lower case, with hyphens: "pt-br" for "pt_BR"."""
     return language.lower().replace("_", "-")
 
 
@@ -29,7 +29,7 @@ def named_sides(
     """Return the possible positions of source and target among names, the most certain first.
 
     Both are named in the same way: by their languages, by words, or by languages of which some
-    have another region; with `mixed`, last, one may be named by its language and one by a word.
+    have another region. If `mixed`, one may also be named by its language and the other by a word.
     """
     exact = [_places(names, [language]) for language in languages]
     words = [_places(names, each) for each in _WORDS]
@@ -42,7 +42,7 @@ def named_sides(
 
 
 def _places(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Return the positions of names that are wanted, those in the same spelling first."""
+    """Return the positions of the wanted names, those with the same spelling first."""
     plain = [plain_tag(word) for word in wanted]
     places = [i for i, name in enumerate(names) if plain_tag(name) in plain]
     return sorted(places, key=lambda place: names[place] not in wanted)

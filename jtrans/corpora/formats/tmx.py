@@ -25,8 +25,9 @@ _SEPARATOR = re.compile(
 def read_tmx(path: Path, languages: tuple[str, str]) -> ParallelText:
     """Read a TMX file.
 
-    A unit yields one pair: its first text in each language, where "de" includes "de-AT". Units
-    that lack a language are counted in the notes, as are the inline codes that were dropped.
+    A unit yields one pair: its first text in each language, preferably without a region ("de"
+    before "de-AT"). Units that lack a language are counted in the notes, as are the inline codes
+    that were dropped.
 
     Raises:
         CorpusError: the file cannot be read, is not XML, declares entities, or has no pair.
@@ -127,8 +128,8 @@ class _Units:
 
     def _finish_unit(self) -> None:
         sources, targets = map(self._tags_of, self.languages)
-        is_one = self.languages[0] == self.languages[1]
-        pairs = ((s, t) for s in sources for t in targets if s != t or is_one)
+        is_same = self.languages[0] == self.languages[1]
+        pairs = ((s, t) for s in sources for t in targets if s != t or is_same)
         source, target = next(pairs, ("", ""))
         if source:
             self.source.append(self._unit[source])
@@ -137,10 +138,7 @@ class _Units:
             self.notes["unit without both languages"] += 1
 
     def _tags_of(self, language: str) -> list[str]:
-        """Return the tags of the unit's texts in a language, the language's own first.
-
-        Texts without words come last.
-        """
-        near = [tag for tag in self._unit if tag and fits_language(language, tag)]
+        """Return the unit's tags of a language: those of empty texts last, its exact tag first."""
+        fitting = [tag for tag in self._unit if tag and fits_language(language, tag)]
         own = plain_tag(language)
-        return sorted(near, key=lambda tag: (not self._unit[tag], plain_tag(tag) != own))
+        return sorted(fitting, key=lambda tag: (not self._unit[tag], plain_tag(tag) != own))

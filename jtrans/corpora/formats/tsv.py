@@ -10,7 +10,7 @@ from jtrans.corpora.lines import LineFile, notes_of
 from jtrans.corpora.parallel import ParallelText
 from jtrans.errors import CorpusError, how_many
 
-# What to do about lines that are no pairs.
+# The hint about lines that are not pairs.
 COLUMNS = "separate columns by tabs: source, then target, or as named in line 1"
 
 
@@ -66,12 +66,12 @@ def read_tsv(
         raise CorpusError(f"{path} holds no pairs", hint=COLUMNS, kind="corpus.empty")
     notes = notes_of([lines])
     if quoted := sum(map(_is_quoted, [*source, *target])):
-        notes["cell quoted as by a spreadsheet, whose quotes are kept: save it without"] = quoted
+        notes["cell quoted as by a spreadsheet (quotes kept; export without them)"] = quoted
     return ParallelText(source, target, (str(path),), notes=notes, skipped=skipped)
 
 
 def _is_quoted(cell: str) -> bool:
-    """Return whether a cell is quoted for certain: with quotes of its own, which are doubled."""
+    """Return whether a cell is certainly quoted: within quotes, and all quotes in it doubled."""
     inner = cell[1:-1]
     is_enclosed = len(cell) > 1 and cell[0] == cell[-1] == '"'
     return is_enclosed and '""' in inner and '"' not in inner.replace('""', "")

@@ -1,12 +1,12 @@
-"""The WIT3 release of TED talks (IWSLT), read exactly as the published IWSLT14 preparation does.
+"""The WIT3 release of TED talks (IWSLT), read exactly as fairseq 0.6's preparation script does.
 
-That is the script of fairseq 0.6, on whose output published IWSLT14 scores are measured:
+Published IWSLT14 scores are measured on the output of that script, so its quirks are reproduced:
 
 * `train.tags.*`: lines with a url, talkid or keywords tag are dropped; title and description
   lose only their tags.
-* `IWSLT*.xml`: the lines with a seg tag; the typographic apostrophe becomes ' (only here, not in
-  the training text: a quirk that is reproduced).
-* Entities (`&amp;`) stay as they are, so that the tokeniser sees `& amp ;`: also reproduced.
+* `IWSLT*.xml`: only lines with a seg tag are read; the typographic apostrophe becomes ', unlike in
+  the training text.
+* Entities stay as they are, so that the tokeniser splits `&amp;` into `& amp ;`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jtrans.errors import CorpusError
 
 _DROPPED = ("<url>", "<talkid>", "<keywords>")
 _UNWRAPPED = re.compile("</?(?:title|description)>")
-# The script uses sed, whose classes of white space are those of ASCII.
+# The script uses sed, whose white space is that of ASCII.
 _SEGMENT_BEGIN = re.compile(r'<seg id="[0-9]*">[ \t\v\f\r]*')
 _SEGMENT_END = re.compile(r"[ \t\v\f\r]*</seg>[ \t\v\f\r]*")
 
@@ -31,7 +31,7 @@ def read_tags(source: Path, target: Path) -> ParallelText:
     """Read the training text `train.tags.*`.
 
     Raises:
-        CorpusError: a file cannot be read, or the two differ in their lines.
+        CorpusError: a file cannot be read, or the two differ in their number of lines.
     """
     return _pair(source, target, _tags)
 
@@ -40,7 +40,7 @@ def read_xml(source: Path, target: Path) -> ParallelText:
     """Read a development or test set `IWSLT*.xml`.
 
     Raises:
-        CorpusError: a file cannot be read, holds no segments, or the two differ in their number.
+        CorpusError: a file cannot be read or holds no segments, or their numbers differ.
     """
     return _pair(source, target, _xml)
 

@@ -22,9 +22,10 @@ Segments = dict[str, str]
 def read_wmt_xml(path: Path, languages: tuple[str, str]) -> ParallelText:
     """Read a test set.
 
-    The translators who translated every document give the references, in the order of the file;
-    if there is none, each document takes its first translation. Documents without a source or a
-    translation in the two languages, and outputs of systems, are counted in the notes.
+    Each translator who translated every document gives a reference, in the order of the file; if
+    there is no such translator, the reference is the first translation of each document. Documents
+    without a source or a translation in the two languages, and outputs of systems, are counted in
+    the notes.
 
     Raises:
         CorpusError: the file cannot be read, is not XML, has no pair, or a translation lacks
@@ -64,7 +65,10 @@ def read_wmt_xml(path: Path, languages: tuple[str, str]) -> ParallelText:
 
 
 def _is_in(languages: tuple[str, str], side: int, tag: str) -> bool:
-    """Return whether text with a tag is of a side; the other side's own tag is not ("pt-BR")."""
+    """Return whether text with a tag is on a side.
+
+    The other side's exact tag is not: for pt and pt-BR, "pt-BR" is on the second side only.
+    """
     own, other = languages[side], languages[1 - side]
     is_other = plain_tag(tag) == plain_tag(other) != plain_tag(own)
     return fits_language(own, tag) and not is_other

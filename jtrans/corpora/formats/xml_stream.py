@@ -43,7 +43,7 @@ def read_xml_stream(path: Path, handler: Any) -> None:
 
     chunks = read_chunks(path)
     first = next(chunks, b"")
-    # the claim to be standalone forbids undeclared entities
+    # standalone="yes" would make undeclared entities an error
     first = _STANDALONE.sub(rb"\1", first, count=1)
     parser = expat.ParserCreate("utf-8" if _is_utf8(first) else None)
     parser.buffer_text = True
@@ -76,7 +76,7 @@ def read_xml_stream(path: Path, handler: Any) -> None:
 
 
 def _is_utf8(beginning: bytes) -> bool:
-    """Return whether a file declares UTF-8 by any of its names, of which expat knows one."""
+    """Return whether a file declares UTF-8 by any of its names; expat accepts only one of them."""
     declared = _ENCODING.match(beginning)
     try:
         return declared is not None and codecs.lookup(declared[1].decode("ascii")).name == "utf-8"
