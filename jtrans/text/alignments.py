@@ -1,4 +1,4 @@
-"""Word alignments as text, the words that subwords belong to, and those of another segmentation."""
+"""Word alignments in Pharaoh format, and the words that subwords or other words belong to."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def from_pharaoh(line: str) -> WordAlignment:
 
 
 def word_numbers(side: TextSide, pieces: Sequence[str]) -> NDArray[np.int64]:
-    """Return the number of the word that each subword of a sentence belongs to, from 0."""
+    """Return the number of the word that each subword belongs to, from 0, [pieces]."""
     ends = np.array([not (side.codes and piece.endswith(MARK)) for piece in pieces], dtype=np.int64)
     numbers: NDArray[np.int64] = np.cumsum(ends) - ends
     return numbers
 
 
 def owners(words: Sequence[str], others: Sequence[str]) -> list[list[int]] | None:
-    """Return for each of `others` the positions in `words` of its characters.
+    """Return, for each of `others`, the position in `words` of the word each character is in.
 
     None if the two segmentations do not spell the same text.
     """

@@ -21,9 +21,9 @@ from jtrans.files.packed import NOT_READ
 from jtrans.text.bpe_learning import END, learn_merges, merge_pair
 
 MARK = "@@"
-_OF_FASTBPE = re.compile(r"has 3 units instead of 2: '\S+ \S+ \d+'$")  # the last one: how often
+_OF_FASTBPE = re.compile(r"has 3 units instead of 2: '\S+ \S+ \d+'$")  # the third is a count
 _ADDING_VERSION = "(echo '#version: 0.2'"
-_CACHE_LIMIT = 500_000  # words, more than a corpus has: it bounds the memory of servers
+_CACHE_LIMIT = 500_000  # words: it bounds the memory of servers
 
 
 def count_words(lines: Iterable[Iterable[str]]) -> Counter[str]:
@@ -32,7 +32,7 @@ def count_words(lines: Iterable[Iterable[str]]) -> Counter[str]:
 
 
 def learn(counts: Iterable[Mapping[str, int]], merges: int, *, min_frequency: int = 2) -> str:
-    """Learn merges and return the text of the codes file, byte for byte as by subword-nmt.
+    """Learn merges and return the text of the codes file, byte for byte that of subword-nmt.
 
     Args:
         counts: word counts (`count_words`), one mapping for each text; two for joint BPE.
@@ -72,7 +72,7 @@ def check_codes(codes: str, where: str | None = None) -> None:
     """Check that a text is a BPE codes file.
 
     Raises:
-        CorpusError: it is not one; the error names the line.
+        CorpusError: it is not; the error names the line.
     """
     fault = next(_faults(codes.rstrip("\n").split("\n")), None)
     if fault is not None:
@@ -83,12 +83,12 @@ def check_codes(codes: str, where: str | None = None) -> None:
 
 
 def check_version(codes: str, where: str) -> None:
-    """Refuse codes of version 0.2 without the line that says so: they would be read as 0.1.
+    """Refuse codes of version 0.2 without their version line: they would be read as 0.1.
 
     In 0.1 the end of a word is a symbol of its own until a merge adds it to another.
 
     Raises:
-        CorpusError: a merge that no version 0.1 would have.
+        CorpusError: a merge is impossible in version 0.1.
     """
     if codes.startswith("#version:"):
         return
@@ -97,9 +97,10 @@ def check_version(codes: str, where: str) -> None:
         units = line.split(" ")
         if new := [unit for unit in units if unit.endswith(END) and unit not in known]:
             raise CorpusError(
-                f"codes without a version, and not of 0.1: no line before {number} makes {new[0]}",
+                f"codes without a version line, but not of version 0.1: no merge before line "
+                f"{number} makes {new[0]}",
                 where=where,
-                hint=f"name the version: {_ADDING_VERSION}; cat FILE) > CODES",
+                hint=f"add the version: {_ADDING_VERSION}; cat FILE) > CODES",
                 kind="corpus.codes",
             )
         known.add("".join(units))

@@ -97,7 +97,7 @@ class _Learner:
         words, frequencies, places = self._words, self._frequencies, self._places
         last = None
         for index in places.pop(pair, ()):
-            if index == last:  # once for each time that the pair is in the word
+            if index == last:  # listed once for each occurrence in the word
                 continue
             last = index
             old = words[index]

@@ -3,7 +3,7 @@
 Each rule removes (a few add) a space where that is almost always right; where usage
 varies ("a—b" and "a — b", "A&M" and "A & M"), the line stays as Moses joins it.
 
-detokenizer.perl knows the marks of Latin, Greek and Cyrillic text alone, and takes apostrophes for
+detokenizer.perl handles the marks of Latin, Greek and Cyrillic text only, and treats apostrophes as
 quotes in most languages. So there are rules for the marks of other scripts, and for apostrophes and
 colons inside words in languages where few quotes look the same.
 """
@@ -50,7 +50,7 @@ _OPENING_SINGLE = _rule(r"‘ (?=\w)", "‘")
 _DUTCH_TIME = "s (?:avonds|middags|morgens|nachts|ochtends|winters|zomers)\\b"
 # detokenizer.perl handles these in English only; in other languages they occur in names.
 _NOT_ENGLISH = [
-    # Men 's Health, or Men' s, as quotes do
+    # Men 's Health or Men' s Health, spaced like quotes
     _rule(rf"(?<=\w)( '|' )(?=s\b)(?!{_DUTCH_TIME})", "'"),
     _rule(r"(?<=\b[OD])( '|' )(?=[^\W\d_])", "'"),  # O 'Connor
     _rule(r"(?<=\w [€£$¥])(?=[^\W\d_]|\()", " "),  # 5 Millionen £jährlich
@@ -59,9 +59,9 @@ _NOT_ENGLISH = [
 _TURKISH_SUFFIX = (
     r"(?:[yn]?[aeıiuüə]|[yns]?[ıiuü]n(?:[aeıiuü]n?|ki\w*)?|[nsy]?[ıiuü]|n?[dt][aeə]n?"
     r"|[dt][aeə]k[ıi]\w*|[dt][ıiuü]r|l[aeə]r\w*|y?l[aeə]|l[ıiuü]k?|s[ıiuü]z|ki|c[aeəıiuü]"
-    r"|[ıiuü]?nc[ıiuü]\w*)(?![\w'’])"  # before another apostrophe it is a word that is quoted
+    r"|[ıiuü]?nc[ıiuü]\w*)(?![\w'’])"  # before another apostrophe it is a quoted word
 )
-# not behind a quote: the letter 'd' is quoted
+# not after another apostrophe, as in a quoted letter: 'd'
 _APOSTROPHES = {
     "az": [(r"(?<![\w'’])\w+", _TURKISH_SUFFIX)],
     "be": [("[бвгджзклмнпрстфхцчш]", r"[еёіуюя]\w*(?![\w'’])")],
@@ -83,9 +83,9 @@ _FINNISH_SUFFIX = (
 )
 _OF_LANGUAGE = {
     "ca": [_inside("l", "·", "l")],
-    "fi": [_inside(r"\w", ":", _FINNISH_SUFFIX)],  # the EU:n of detokenizer.perl
+    "fi": [_inside(r"\w", ":", _FINNISH_SUFFIX)],  # EU:n
     "he": [_rule(r"(?<=[א-ת])(?: \"|\" )(?=[א-ת](?![א-ת]| ?\"))", '"')],  # abbreviations
-    # the marks of questions and exclamations stand behind a vowel; no word is without a vowel
+    # question and exclamation marks follow a vowel; a rest without vowels is no word of its own
     "hy": [_rule(r"(?<=[Ա-և]) ([՛՜՞])(?: (?=[բ-դզթժլ-նշչ-ւփ-ֆ]+(?!\w)))?", r"\1")],
     "it": [_rule(r"(?<!\w)(po|mo) '(?=\w)", r"\1' ", re.IGNORECASE)],  # un po' d'acqua
     "nl": [_rule(rf"(?<=\S)' (?={_DUTCH_TIME})", " '")],

@@ -1,6 +1,6 @@
 """Language tags, as given and in file names, and the scripts and common words of languages.
 
-This suffices to notice text mostly in a wrong language, not to identify the language of a line.
+This suffices to notice text mostly in the wrong language, not to identify the language of a line.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SEVERAL_SCRIPTS = frozenset(
 _LEAST_KANA = 0.1
 # A line with at least this many letters should have one in its language's script.
 _FEW_LETTERS = 5
-# The most characters of a line, and the most lines, that `main_script` looks at.
+# `main_script` reads at most this many characters of a line, and this many lines.
 _LONGEST, _SAMPLE = 1000, 1000
 
 # The members of the macrolanguage zh in ISO 639-3.
@@ -137,7 +137,7 @@ def check_language(language: str) -> None:
 
 
 def join_languages(languages: tuple[str, str]) -> str:
-    """Return a pair as `--languages` takes it: ``de-en``, or ``en`` if both are the same text."""
+    """Return a pair as in `--languages`: ``de-en``, or ``en`` if both are the same text."""
     return "-".join(dict.fromkeys(languages))
 
 
@@ -161,7 +161,8 @@ def split_languages(pair: str) -> tuple[str, str]:
     elif best:
         raise usage_error(
             f"--languages {pair} names one language twice, and its files would have one name",
-            f"name one side, and its files, as a variety: --languages {best[0][0]}-{best[0][0]}_XX",
+            "give one side and its files a regional code: "
+            f"--languages {best[0][0]}-{best[0][0]}_XX",
         )
     else:
         if not best and len(splits) == 1 and all(splits[0]):
@@ -171,7 +172,7 @@ def split_languages(pair: str) -> tuple[str, str]:
     raise usage_error(
         f"--languages {pair} {problem}",
         "use the file extensions, source first, such as de-en or zh-Hans-en; "
-        "a region in capitals after an underscore: pt_BR-en",
+        "write a region in capitals after an underscore: pt_BR-en",
     )
 
 
@@ -237,9 +238,9 @@ def _strangeness(language: str) -> int:
     strange = int(base != base.lower())
     for part in rest:
         if len(part) == 2 and part != part.upper():
-            other = part in LIKELY_SUBTAGS and part != base.lower()
+            is_language = part in LIKELY_SUBTAGS and part != base.lower()
             is_common = f"{base}-{part}".lower() in _COMMON_REGIONS
-            strange = max(strange, _DOUBTFUL if other and not is_common else 1)
+            strange = max(strange, _DOUBTFUL if is_language and not is_common else 1)
     return strange
 
 

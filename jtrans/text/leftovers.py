@@ -38,16 +38,17 @@ def find_leftover(
 ) -> Leftover | None:
     """Return marks in a hypothesis that its references do not have; None if there are none.
 
-    Without `references`, the lines are those of a reference itself, whose text may be about HTML.
+    Without `references`, the lines are a reference or training text, which may be about HTML: only
+    escapes peculiar to Moses count.
     """
     escaped = _ESCAPED if references else ESCAPED_BY_MOSES
     for kind, pattern in {**_PIECES, ESCAPED: escaped}.items():
         marks = [set(pattern.findall(line)) for line in lines]
-        known = [[set(pattern.findall(line)) for line in text] for text in references]
-        usual = Counter(mark for text in known for line in text for mark in line)
-        new = [line.difference(*theirs) for line, *theirs in zip(marks, *known, strict=True)]
-        often = Counter(mark for line in new for mark in line)
-        new = [{mark for mark in line if often[mark] > usual[mark]} for line in new]
+        expected = [[set(pattern.findall(line)) for line in text] for text in references]
+        expected_counts = Counter(mark for text in expected for line in text for mark in line)
+        new = [line.difference(*others) for line, *others in zip(marks, *expected, strict=True)]
+        counts = Counter(mark for line in new for mark in line)
+        new = [{mark for mark in line if counts[mark] > expected_counts[mark]} for line in new]
         marked = [number for number, line in enumerate(new) if line]
         if marked:
             is_many = len(marked) >= min(MANY_LINES, MANY_SHARE * len(lines))

@@ -47,7 +47,7 @@ class CachedMoses:
         self._splits_last_stop = splits_last_stop
         # the results of words inside a line without a final full stop, and of others by context
         self._inside: dict[str, list[str]] = {}
-        self._at_edge: dict[tuple[str, bool, str], list[str]] = {}
+        self._in_context: dict[tuple[str, bool, str], list[str]] = {}
 
     def tokenize(self, line: str) -> list[str]:
         """Split a line into words and punctuation."""
@@ -65,36 +65,36 @@ class CachedMoses:
         if len(parts) < 2 or "' '" in line or _CONTROL.search(line):
             # two quotes share a space: the treatment of each depends on the other
             return self._tokenize(line)
-        words = self._edge(parts, 0).copy()
+        words = self._split_in_context(parts, 0).copy()
         inside = self._inside
         for i in range(1, len(parts) - 1):
             part = parts[i]
             known = inside.get(part)
             if known is None:
-                known = self._edge(parts, i)
+                known = self._split_in_context(parts, i)
                 if not part.endswith("."):
                     inside[part] = known
             words += known
-        words += self._edge(parts, len(parts) - 1)
+        words += self._split_in_context(parts, len(parts) - 1)
         return words
 
-    def _edge(self, parts: list[str], index: int) -> list[str]:
+    def _split_in_context(self, parts: list[str], index: int) -> list[str]:
         """Split a word whose context matters, or that is new."""
         part, is_first = parts[index], index == 0
         after = self._kind(parts[index + 1]) if index + 1 < len(parts) else ""
         if after and not part.endswith("."):
             after = _OTHER
         key = (part, is_first, after)
-        known = self._at_edge.get(key)
+        known = self._in_context.get(key)
         if known is None:
             known = self._plain(part) if after != _LOWER else None
             if known is None:
                 known = self._tokenize(f"{'' if is_first else 'x '}{part}{after and ' ' + after}")
                 known = known[0 if is_first else 1 : -1 if after else None]
-            if len(self._at_edge) + len(self._inside) >= _CACHE_LIMIT:
-                self._at_edge.clear()
+            if len(self._in_context) + len(self._inside) >= _CACHE_LIMIT:
+                self._in_context.clear()
                 self._inside.clear()
-            self._at_edge[key] = known
+            self._in_context[key] = known
         return known
 
     def _plain(self, part: str) -> list[str] | None:

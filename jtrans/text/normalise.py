@@ -10,7 +10,7 @@ import regex
 
 # Control characters that are not white space, and the byte order mark.
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]")
-# Halves of a UTF-16 pair, which JSON may contain, but no UTF-8 file.
+# Lone surrogates, which JSON may contain, but no UTF-8 file.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Soft hyphens, zero-width spaces, word joiners, invisible operators, Hangul fillers, annotation
 # marks, and characters that set the direction of writing.

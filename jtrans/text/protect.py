@@ -50,7 +50,7 @@ _EMOJI = (
     r"\p{Extended_Pictographic}(?:\ufe0f|\p{Emoji_Modifier})?[\U000e0020-\U000e007f]*"
     r"(?:\u200d\p{Extended_Pictographic}(?:\ufe0f|\p{Emoji_Modifier})?)*)+"
 )
-# sacremoses gets them, too, as its `protected_patterns`.
+# Words are the same as from sacremoses with the matches as `protected_patterns`.
 PATTERNS = (_URL, _EMAIL, _LANGUAGE, _TAG, _PATH, _TIME, _JOINED, _EMOJI)
 PROTECTED: Any = regex.compile("|".join(f"(?:{pattern})" for pattern in PATTERNS), regex.V1)
 # Every match contains one of these signs, and few lines do.

@@ -79,7 +79,7 @@ class Moses(Segmenter):
         from sacremoses import MosesDetokenizer
 
         super().__init__(language, *more, protect=protect and not self._is_exact)
-        if not protect:  # as in pipelines without protected strings, where "deu" is not "de"
+        if not protect:  # pipelines without protected strings treat "deu" as another code than "de"
             self.language = re.split("[-_]", language.lower())[0]
         self._tokenizer = CachedMoses(
             self.language, escapes=self._is_exact, splits_last_stop=self._is_exact
@@ -152,8 +152,8 @@ class Jieba(Segmenter):
         line = previous = ""
         for word in words:
             if previous and word:
-                is_usual = self._has_space(previous, word) or border(previous, word) in self.spaces
-                line += " " if is_usual else ""
+                spaced = self._has_space(previous, word) or border(previous, word) in self.spaces
+                line += " " if spaced else ""
             line += word
             previous = word or previous
         return line
@@ -221,7 +221,7 @@ class Unspaced(Character):
 
     _TOKEN: ClassVar[Any] = regex.compile(
         rf" |[\p{{Tibetan}}&&[\p{{L}}\p{{M}}]]+[\u0f0b\u0f0c]?"
-        rf"|{SPACED}+(?:['’.,-]{SPACED}+)*|\X(?<!\s)|[\S\s]",  # a cluster can take in a space
+        rf"|{SPACED}+(?:['’.,-]{SPACED}+)*|\X(?<!\s)|[\S\s]",  # a cluster can end in a space
         regex.V1,
     )
     _PROTECTED_TOKEN: ClassVar[Any] = regex.compile(
@@ -239,11 +239,11 @@ class Unspaced(Character):
             if token == " ":
                 has_space = True
                 continue
-            is_usual = self._has_space(previous, token)
-            if is_usual and not has_space:
+            is_implied = self._has_space(previous, token)
+            if is_implied and not has_space:
                 words[-1] += token
             else:
-                words += [self._words[" "]] if has_space and not is_usual else []
+                words += [self._words[" "]] if has_space and not is_implied else []
                 words.append(self._words.get(token, token))
             previous, has_space = token, False
         return words
@@ -270,7 +270,8 @@ SEGMENTERS: dict[str, type[Segmenter]] = {
     "character": Character,
     "unspaced": Unspaced,
 }
-# The options of text that some segmenters ignore: those. After "www." no sentence begins.
+# The segmenters that ignore an option of text. As words, characters have no case to learn: a
+# sentence would seem to begin after each full stop, as in "www.".
 IGNORED_BY = {
     "truecase": ("character",),
     "strip_invisible": ("whitespace",),
@@ -309,10 +310,10 @@ def resolve_segmenter(name: str, language: str) -> str:
 
 def units_per_word(segmenter: str, language: str) -> int:
     """Return the rough number of a segmenter's units that stand for one English word."""
-    usual = resolve_segmenter("auto", language)
-    if segmenter not in ("character", "unspaced") or usual == "jieba":
+    default = resolve_segmenter("auto", language)
+    if segmenter not in ("character", "unspaced") or default == "jieba":
         return 1  # 1.2 to 1.6 Chinese characters
-    if usual == "unspaced":
+    if default == "unspaced":
         return 3  # in Japanese 2 to 3, in Thai and Burmese 3 to 4
     return 4 if segmenter == "character" else 1  # characters, spaces counted
 
@@ -377,8 +378,8 @@ def useless_entries(dictionary: str) -> list[str]:
     useless = []
     for number, line in enumerate(dictionary.splitlines(), start=1):
         word, *rest = line.split() or [""]
-        is_whole = all(re.fullmatch("[0-9]+|[a-z]+", part) for part in rest)
-        if word and not (is_whole and blocks.fullmatch(word)):
+        is_one_word = all(re.fullmatch("[0-9]+|[a-z]+", part) for part in rest)
+        if word and not (is_one_word and blocks.fullmatch(word)):
             useless.append(f"line {number} ({line.strip()[:30]})")
     return useless
 

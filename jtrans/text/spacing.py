@@ -49,7 +49,7 @@ def learn_spaces(lines: Iterable[tuple[str, Sequence[str]]]) -> tuple[str, ...]:
 
 
 def _borders(line: str, words: Sequence[str]) -> list[tuple[str, bool]]:
-    """Return the borders between words, with whether there is a space; none if lengths differ."""
+    """Return the borders between words and whether each has a space; none if `words` do not fit."""
     borders = []
     place = len(words[0]) if words else 0
     for left, right in pairwise(words):

@@ -1,4 +1,4 @@
-"""Truecasing: the first word of a sentence takes the case it has elsewhere.
+"""Truecasing: the first word of a sentence gets the case it has elsewhere.
 
 "Das Haus" and "das Haus" then begin with the same word, and "Haus" keeps its capital. Only changes
 that `restore` can undo are made: nothing is lost except a lower-case letter at the beginning of a
@@ -66,6 +66,6 @@ def first_words(words: Sequence[str]) -> list[int]:
 
 
 def _capitalised(word: str) -> str:
-    first = word[:1].title()  # no sentence begins with the capitals of Georgian
+    first = word[:1].title()  # not upper(): Georgian sentences do not begin with capitals
     # "ß" and "ŉ" have no single-letter capital: they stay
     return first + word[1:] if len(first) == 1 and first.lower() == word[:1].lower() else word

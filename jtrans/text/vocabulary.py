@@ -17,7 +17,7 @@ from typing import Any
 from jtrans.errors import CorpusError
 
 PAD, EOS, UNK, SPARE = 0, 1, 2, 3
-MULTIPLE = 8  # filler rounds the size up to a multiple of it
+MULTIPLE = 8  # filler rounds the size up to a multiple of this
 SPECIALS = ("<pad>", "</s>", "<unk>", "<s>")
 _FILLER = re.compile("madeupword[0-9]{4,}")
 

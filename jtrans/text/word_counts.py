@@ -1,4 +1,4 @@
-"""The file with the number of times that each word of a training text occurs.
+"""The file with the counts of all words of a training text.
 
 All words before BPE are counted, while a vocabulary counts pieces and leaves out those rarer than
 its threshold. A prepared corpus holds the counts of both sides, a run those of the
