@@ -34,6 +34,15 @@ def assemble(
 ) -> int:
     """Assemble a prepared corpus in `folder`, which appears only when complete.
 
+    Args:
+        folder: the prepared corpus to create.
+        pipeline: the complete pipeline.
+        splits: the encoded parts of each split.
+        texts: the raw text of each split of the corpus.
+        label_kinds: the kinds of labels that the parts have.
+        word_counts: the files of word counts of both sides; none without training text.
+        info: the contents of corpus.json, except its list of files.
+
     Returns:
         The number of pairs without gold annotation because their words do not match the text.
     """
@@ -78,7 +87,7 @@ def corpus_info(
     fingerprint: str,
     labels: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the contents of corpus.json; no times, so that equal input gives equal bytes.
+    """Return the contents of corpus.json, without times, so that equal input gives equal bytes.
 
     `record` determines the result (see `Request`); `fingerprint` is that of the pipeline.
     """
@@ -96,7 +105,13 @@ def corpus_info(
 def write_ids(
     stem: Path, arrays: Iterable[NDArray[np.int32]], lengths: Sequence[NDArray[np.int64]]
 ) -> None:
-    """Write the ids of all sentences of one side of a split as STEM.npy and STEM.offsets.npy."""
+    """Write one side of a split as STEM.npy and STEM.offsets.npy.
+
+    Args:
+        stem: the path without its ending.
+        arrays: the ids of consecutive sentences, [ids] each.
+        lengths: the lengths of these sentences, [sentences] each.
+    """
     offsets = np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum()
     write_array_parts(stem.with_name(f"{stem.name}.npy"), arrays, int(offsets[-1]), np.int32)
     path = stem.with_name(f"{stem.name}.offsets.npy")

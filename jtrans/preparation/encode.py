@@ -30,7 +30,7 @@ _CACHE_LIMIT = 200_000  # words of each side and worker
 class Labelling:
     """The source of labels, and their names."""
 
-    sources: tuple[str, ...]  # as `open_labels` takes them; empty for the corpus's own labels
+    sources: tuple[str, ...]  # names for `open_labels`; empty for the corpus's own labels
     digest: str  # of the sources, see `labels_digest`
     label_names: dict[str, list[str]]  # the names of labels by kind, see `name_labels`
 
@@ -53,8 +53,8 @@ def encode_splits(
 ) -> dict[str, Statistics]:
     """Encode the pairs of all splits; finished parts are left as they are.
 
-    Each part gets `source.ids.npy`, `source.lengths.npy`, the same for the target, an array for
-    each kind of label, and `encoded.json` with its statistics.
+    Each part gets the ids and lengths of both sides (`source.ids.npy`, `source.lengths.npy` ...),
+    an array for each kind of label, and `encoded.json` with its statistics.
 
     Raises:
         WorkError: a worker process died.

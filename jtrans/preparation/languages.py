@@ -49,21 +49,21 @@ def check_languages(corpus: Corpus, progress: Progress) -> None:
 
 
 def lower_case_warning(languages: tuple[str, str]) -> str | None:
-    """Warn of languages with two kinds of i, which lower case confuses, as sacreBLEU's does."""
+    """Return a warning if lower-casing confuses dotted and dotless i, as sacreBLEU's does, too."""
     dotted = [name for name in languages if base_language(name) in ("az", "tr")]
     if not dotted:
         return None
     return (
-        f"lower case makes i of I in {' and '.join(dotted)} as in English, not ı, and an i with "
-        "another dot of İ: --cased keeps both"
+        f"lower-casing {' and '.join(dotted)} turns I into i, not ı, and İ into i with an extra "
+        "dot: --cased keeps both"
     )
 
 
 def is_narrow_by_default(corpus: Corpus) -> bool:
     """Return the default of the option `narrow`: whether full-width letters become ASCII.
 
-    They do if a language is Chinese, whose text today has too few of them for models to learn,
-    unless most of its letters are full-width: then references have them, too.
+    They do if a language is Chinese, in which they are too rare for models to learn, unless most
+    letters of the text are full-width: then references have them, too.
     """
     samples = zip(corpus.languages, _sample(corpus.splits["train"]), strict=True)
     chinese = [lines for language, lines in samples if base_language(language) == "zh"]

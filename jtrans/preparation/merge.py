@@ -2,9 +2,9 @@
 
 They must be prepared with the same text pipeline (`--pipeline`) and the same valid and test text.
 Their training ids are concatenated, a slice at a time; valid and test are taken from the first. The
-result is that of a single preparation of all the text with that pipeline, except that the number of
-different words and the overlap with valid and test are missing, because the parts do not record
-which words and sentences they have, and that pairs count as duplicates if they have the same ids,
+result is that of a single preparation of all the text with that pipeline, with two exceptions. The
+number of different words and the overlap with valid and test are missing, because the parts do not
+record which words and sentences they have. Pairs count as duplicates if they have the same ids,
 none of them unknown, rather than the same words.
 """
 
@@ -126,7 +126,7 @@ def _check_parts(corpora: Sequence[PreparedCorpus]) -> None:
     first, rules = corpora[0], [rule.name for rule in fields(Rules)]
     if without := next((part for part in corpora if "train" not in part.splits), None):
         raise CorpusError(
-            f"{without.folder} has no training text, which is all that parts add to the first",
+            f"{without.folder} has no training text, and nothing else is merged",
             hint="leave it out",
             kind="corpus.parts",
         )
@@ -140,9 +140,9 @@ def _check_parts(corpora: Sequence[PreparedCorpus]) -> None:
             if first.info.get("valid_size") or first.info.get("valid_every"):  # of its train
                 how = f"with --valid {first.folder / 'text' / 'valid'} and the same --test"
             raise _unfit(first, other, "valid or test text", how)
-        ours, theirs = other.info["options"], first.info["options"]
-        # options that did not exist then were off
-        if any(ours.get(rule, False) != theirs.get(rule, False) for rule in rules):
+        options, expected = other.info["options"], first.info["options"]
+        # an option that a version did not have was off
+        if any(options.get(rule, False) != expected.get(rule, False) for rule in rules):
             raise _unfit(first, other, "cleaning rules", "with the same options")
         if other.label_names != first.label_names:
             raise _unfit(first, other, "labels", "with the same --labels")
@@ -222,7 +222,7 @@ def _merge(
         seal(temporary, {**info, "provenance": provenance})
     counts = [f"{reason} {count:,}" for reason, count in cleaning["dropped"].items()]
     if uncompared:
-        counts.append(f"kept without comparison, for unknown words {uncompared:,}")
+        counts.append(f"not compared because of unknown words {uncompared:,}")
     progress.say("Cleaning", " · ".join([f"kept {train.pairs:,}", *counts]))
     for label, text in describe({"train": train}, None, corpora[0].languages).items():
         progress.say(label, text)
@@ -266,9 +266,9 @@ def _choose(corpora: Sequence[PreparedCorpus]) -> tuple[list[MergedPart], int]:
 
 
 def _keys(pairs: ParallelIds, number: int) -> tuple[NDArray[np.uint64], int]:
-    """Return a digest of the ids of each pair, [pairs, 2]; pairs with unknown words all differ.
+    """Return a digest of the ids of each pair, [pairs, 2], and how many have unknown words.
 
-    Their number is returned as well.
+    The digests of pairs with unknown words all differ.
     """
     keys, unknown = np.zeros((len(pairs.source), 2), dtype="<u8"), 0
     for i in range(len(keys)):

@@ -50,10 +50,10 @@ class PrepareOptions(ConfigSection):
     """How a corpus is prepared; the defaults are those of the command line.
 
     Attributes:
-        source_segment: the name of a segmenter; "auto" takes the default of the language.
-        target_segment: the same for the target.
+        source_segment: the segmenter of the source; "auto" for the default of its language.
+        target_segment: the segmenter of the target, or "auto".
         lowercase: whether both sides are lower-cased after segmentation.
-        truecase: whether the first words of sentences take their case within sentences, learned
+        truecase: whether the first words of sentences get their case within sentences, learned
             from the training text; capitals are restored in output. Single characters stay.
         jieba_dictionary: path of a file with extra words for jieba; empty for none.
         bpe: "joint" (merges learned on both sides together), "separate" or "none".
@@ -67,12 +67,12 @@ class PrepareOptions(ConfigSection):
         protect: whether addresses, times, ``C++`` and emoji sequences stay in one piece.
         spell: whether BPE pieces outside the vocabulary are split into smaller ones that are in it.
         narrow: whether full-width Latin letters, digits and signs become ASCII (`text.widths`);
-            None: if a language is Chinese, unless most of those in its text are full-width.
+            None: they do if a language is Chinese and most of them in its text are not full-width.
         max_length, max_ratio, deduplicate, drop_leaked, drop_identical, drop_wrong_script: the
             `jtrans.preparation.clean.Rules` of training pairs; `drop_leaked` is "pair", "source",
             "target", or False to keep pairs that are in valid or test.
         labels: where parts of speech and entities of the source words come from, each
-            "spacy:MODEL" or "conllu:FILE"; a sentence has the labels of the first that has any.
+            "spacy:MODEL" or "conllu:FILE"; a sentence gets those of the first with any for it.
             Empty for the labels of the corpus, if it has any.
         pipeline: a folder (prepared corpus or run) whose text pipeline is reused; it determines
             all `PIPELINE_OPTIONS`. Empty to learn a pipeline.

@@ -137,12 +137,12 @@ def run_steps(preparation: Preparation, result: Path, provenance: Mapping[str, A
     preparation.step("writing")
     if lost:
         progress.warn(
-            f"gold annotation of {how_many(lost, 'pair')} left out: their words do not match"
+            f"gold annotation of {how_many(lost, 'pair')} left out: its words do not match"
         )
 
 
 def _warn_of_text(request: Request, pipeline: TextPipeline, progress: Progress) -> None:
-    """Warn of text that is no raw text, or that the pipeline changes."""
+    """Warn of text that is not raw, or that the pipeline changes."""
     splits, is_given = request.corpus.splits, request.pipeline is not None
     of_case = lower_case_warning(request.corpus.languages) if request.options.lowercase else None
     of_source, of_target = (
@@ -227,7 +227,7 @@ def _labelling(request: Request) -> Labelling | None:
 
 
 def _label_names(request: Request, types: Iterable[str]) -> dict[str, list[str]]:
-    """Return the names of labels, to score a run on a test set alone those that the run learned."""
+    """Return the names of labels; for test sets alone those of the reused run, if they suffice."""
     names = name_labels(types)
     if "train" in request.corpus.splits:
         return names
@@ -258,7 +258,7 @@ def _say_statistics(
 
 
 def _ask_why_unknown(split: str, options: PrepareOptions) -> str:
-    """Return what may have made many tokens of a split unknown."""
+    """Return a question that suggests why many tokens of a split are unknown."""
     if options.pipeline:
         return f"was the pipeline of {options.pipeline} learned from text like it?"
     if split == "train" and options.min_count == 1:

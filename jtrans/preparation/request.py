@@ -67,7 +67,7 @@ class Preparation:
     step: Callable[[str], None] = lambda _name: None
 
 
-# Counts changes of what options mean: work that began before one is not continued.
+# Raised whenever options change their meaning: work begun before is not continued.
 RULES = 3
 
 
@@ -80,8 +80,8 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
     """Read the text once and check it.
 
     Raises:
-        CorpusError: a split is missing or empty, a line of valid or test is far too long, or
-            a file that the options name cannot be used.
+        CorpusError: a split is missing or empty, a line of valid or test is longer than
+            `LONGEST_LINE`, or a file that the options name cannot be used.
         ConfigError: an option cannot be used.
     """
     has_valid = "valid" in corpus.splits
@@ -168,7 +168,7 @@ def _check_segmenters(corpus: Corpus, sides: tuple[TextSide, TextSide]) -> None:
         raise usage_error(
             f"source and target are the same text, but {source} would segment the source, "
             f"{target} the target",
-            "--segment chooses for both sides",
+            "choose one segmenter for both with --segment",
         )
 
 
@@ -283,8 +283,8 @@ def _make_sides(
     if useless:
         more = f" and {len(useless) - 5:,} more" if len(useless) > 5 else ""
         progress.warn(
-            f"jieba cannot find entries of {options.jieba_dictionary} in a text, which it cuts at "
-            f"spaces and at signs other than +#&._%-: {', '.join(useless[:5])}{more}"
+            f"jieba never matches some entries of {options.jieba_dictionary}, because it cuts text "
+            f"at spaces and at signs other than +#&._%-: {', '.join(useless[:5])}{more}"
         )
     source, target = (
         replace(side, dictionary=dictionary if side.segmenter == "jieba" else None)
@@ -310,7 +310,7 @@ def _has_text(text: ParallelText) -> bool:
 
 
 def _digests(name: str, text: ParallelText) -> dict[str, str]:
-    """Read a split through; return the digest of each side's lines, and of further references."""
+    """Read a split; return the digest of each side's lines, and of further references."""
     digests = {}
     sides = (("source", text.source), ("target", text.target), *further_references(text))
     for side, lines in sides:

@@ -1,4 +1,4 @@
-"""Warnings about text that is no raw text, or that segmenting and joining changes."""
+"""Warnings about text that is not raw, or that segmenting and joining changes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ def leftover_warning(
 ) -> str | None:
     """Return a warning about text with subword pieces or escapes, None for raw text.
 
-    Text that is taken as it is, split at white space, may have escaped characters: published
-    corpora have them.
+    Text that is only split at white space may have escaped characters: published corpora have them.
 
     Args:
-        lines: of the text, of which the first are examined.
-        side: of the pipeline.
+        lines: the lines of one side of a split, of which the first `SAMPLE` are examined.
+        side: that side of the pipeline.
         is_target: whether it is the target side.
-        split: the name of the text.
+        split: the name of the split.
     """
     lines = list(islice(lines, SAMPLE))
     leftover = find_leftover(lines)
@@ -34,12 +33,16 @@ def leftover_warning(
         return None
     if side.segmenter == "whitespace" and "pieces" not in leftover.kind:
         return None
-    whose = "translations and scores" if is_target else "all text to translate"
-    effect = f", as {whose} would then have" if split == "train" else ", and scores suffer"
+    if split != "train":
+        effect = "scores would suffer"
+    elif is_target:
+        effect = "translations would have them, too"
+    else:
+        effect = "all text to translate would need them, too"
     return (
         f"{split}.{side.language} has {leftover.kind} in {leftover.lines:,} of its first "
-        f"{len(lines):,} lines, such as {leftover.example}{effect}: undo them "
-        "first; prepare segments text and learns BPE itself"
+        f"{len(lines):,} lines, such as {leftover.example}; {effect}: undo them "
+        "first, as prepare segments text and learns BPE itself"
     )
 
 

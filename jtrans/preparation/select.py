@@ -106,9 +106,9 @@ def select_pairs(
 
 
 def _take_valid(train: PairNotes, request: Request) -> NDArray[np.bool_]:
-    """Choose the training pairs for valid, [pairs], as the IWSLT14 scripts do; test may have them.
+    """Choose the training pairs for valid, [pairs], as the IWSLT14 scripts do.
 
-    None are chosen if the corpus has a valid split.
+    Those that are also in test are not excluded. None are chosen if the corpus has a valid split.
     """
     taken = np.zeros(train.size, np.bool_)
     if not request.valid_every:
@@ -128,10 +128,10 @@ def _take_valid(train: PairNotes, request: Request) -> NDArray[np.bool_]:
 def _choose_valid(
     shards: Sequence[Shard], train: PairNotes, held_out: Mapping[str, HeldOut], request: Request
 ) -> NDArray[np.bool_]:
-    """Choose `valid_size` clean training pairs that differ, and are not leaked, by their text.
+    """Choose `valid_size` clean training pairs for valid, [pairs]: all different, none leaked.
 
-    Their digests decide, so that more text, another order or other options for segmentation give
-    nearly the same split. Pairs with a sentence that train has in another pair, too, come last.
+    Digests of their text decide, so that more text, another order or other options for segmentation
+    give nearly the same split. Pairs with a sentence that is also in another pair come last.
     """
     rules, size = request.options.rules, request.valid_size
     leaked = _find_leaked(shards, held_out, rules.drop_leaked)
@@ -199,7 +199,7 @@ def _train_keys(parts: Sequence[ShardPart]) -> dict[str, Keys]:
 def _find_leaked(
     shards: Sequence[Shard], held_out: Mapping[str, HeldOut], unit: str | Literal[False]
 ) -> NDArray[np.bool_]:
-    """Return which training pairs share a sentence, or both, with a held-out pair, [pairs]."""
+    """Return which training pairs share their `unit` with a held-out pair, [pairs]."""
     leaked = np.zeros(sum(map(len, shards)), np.bool_)
     if not unit or not held_out:
         return leaked

@@ -34,7 +34,7 @@ class Statistics:
     )
     joint: int = 0  # sum of S x T over the pairs, with EOS: the positions of a joint model
     unlabelled: int = 0  # sentences without labels, where the corpus has labels
-    misaligned: int = 0  # of these, sentences with tags of words with other characters
+    misaligned: int = 0  # of these, sentences whose tagged words have other characters
 
     @property
     def unknown_share(self) -> float:
@@ -79,7 +79,7 @@ class Statistics:
 
 
 def joint_size(train: Statistics) -> dict[str, Any]:
-    """Return the number of positions of a joint model: sum of S x T, EOS included."""
+    """Return the sum of S x T, the positions of a joint model, and mean S and T, EOS included."""
     return {
         "sum": train.joint,
         "mean_source": round(train.tokens["source"] / train.pairs, 3),
@@ -97,9 +97,9 @@ def bin_names() -> list[str]:
 def describe(
     splits: dict[str, Statistics], types: tuple[int, int] | None, languages: tuple[str, str]
 ) -> dict[str, str]:
-    """Return lines to show, by label: of train, or of all other splits together without it.
+    """Return the statistics to show, by label: of train or, if there is none, of all splits.
 
-    `types` are the different words of train, where known.
+    `types` are the numbers of different words of train, where known.
     """
     text = Statistics()
     for name, split in splits.items():

@@ -75,14 +75,14 @@ def is_up_to_date(
     if info["options"].get("drop_leaked") is True:
         progress.say(
             "Note",
-            "only exactly equal pairs of valid and test were dropped then; --force prepares the "
-            "corpus by today's rules, which ignore case, punctuation and spaces",
+            "when it was prepared, only exact copies of valid and test pairs were dropped; --force "
+            "prepares the corpus by today's rules, which ignore case, punctuation and spaces",
         )
     if "narrow" in unknown and record["options"].get("narrow"):
         progress.say(
             "Note",
-            "full-width letters and digits stayed as they were then; --force prepares the corpus "
-            "by today's rules, which make them ASCII (--narrow)",
+            "when it was prepared, full-width letters and digits were kept; --force prepares the "
+            "corpus by today's rules, which make them ASCII (--narrow)",
         )
     return True
 
@@ -91,7 +91,7 @@ def _corpus_info(folder: Path) -> dict[str, Any]:
     """Return the contents of corpus.json, empty if it is damaged.
 
     Raises:
-        CorpusError: it is of something else.
+        CorpusError: it is not that of a prepared corpus.
     """
     try:
         info = read_json(folder / "corpus.json")
@@ -114,14 +114,14 @@ def _check_nothing_is_lost(folder: Path, info: Mapping[str, Any]) -> None:
     """
     if (name := _foreign(folder, info)) is not None:
         raise CorpusError(
-            f"{folder} holds {name}, which is not of the prepared corpus and would be lost",
+            f"{folder} holds {name}, which is not part of the prepared corpus and would be lost",
             hint="move it elsewhere, or choose another --out",
             kind="corpus.not-ours",
         )
 
 
 def _foreign(folder: Path, info: Mapping[str, Any]) -> str | None:
-    """Return a file in a folder that its preparation has not written, or None."""
+    """Return a file in a folder that its preparation did not write, or None."""
     files = info.get("files")
     if files and isinstance(files, dict):
         return foreign_file(folder, {"corpus.json", *files}.__contains__)
@@ -135,22 +135,24 @@ def _changes(
     changes = [] if info["languages"] == record["languages"] else ["languages"]
     if _given_digests(info) != _given_digests(record):
         changes.append("text")
-    elif _is_annotated_otherwise(info["splits"], record["splits"]):
+    elif _has_other_annotation(info["splits"], record["splits"]):
         changes.append("gold annotation")
     if any(info.get(key) != record.get(key) for key in ("valid_every", "valid_size")):
         changes.append("share of train for valid")
     before, now = _today(info["options"]), _today(record["options"])
     is_merged = any("parts_digest" in each for each in (info, record))  # records no pipeline
-    is_other = not is_merged and info.get("pipeline_digest") != record.get("pipeline_digest")
-    if is_other:
+    has_other_pipeline = not is_merged and (
+        info.get("pipeline_digest") != record.get("pipeline_digest")
+    )
+    if has_other_pipeline:
         changes.append("text pipeline")
     changes += [
         f"--{name.replace('_', '-')} ({_show(before.get(name, False))}, now {_show(value)})"
         for name, value in now.items()
-        # options that did not exist then were off
+        # an option that a version did not have was off
         if (before.get(name) or False) != (value or False)
         and name not in unknown
-        and not (is_other and name in PIPELINE_OPTIONS)
+        and not (has_other_pipeline and name in PIPELINE_OPTIONS)
     ]
     for key in ("labels_digest", "dictionary_digest", "codes_digest", "parts_digest"):
         if info.get(key) != record.get(key) and not changes:
@@ -163,7 +165,7 @@ def _today(options: Mapping[str, Any]) -> dict[str, Any]:
     today = dict(options)
     if options.get("drop_leaked") is True:
         today["drop_leaked"] = "pair"
-    if isinstance(options.get("labels"), str):  # earlier versions took only one source
+    if isinstance(options.get("labels"), str):  # earlier versions allowed only one source
         today["labels"] = [options["labels"]] if options["labels"] else []
     return today
 
@@ -175,8 +177,8 @@ def _show(value: Any) -> str:
     return text or "none"
 
 
-def _is_annotated_otherwise(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Return whether gold annotation changed; versions that did not record it are not asked."""
+def _has_other_annotation(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Return whether gold annotation changed; splits without a recorded digest are skipped."""
     known = {name: split["gold_digest"] for name, split in before.items() if "gold_digest" in split}
     return any(now.get(name, {}).get("gold_digest") != digest for name, digest in known.items())
 

@@ -56,8 +56,8 @@ class WorkFolder:
 
         Args:
             make: makes `result`, unless earlier work has.
-            is_there: whether the target is what would be made; raises an error if it is not and
-                must not be replaced.
+            is_there: whether the target holds this corpus; raises an error if it holds anything
+                else that must not be replaced.
 
         Raises:
             CorpusError: what `is_there` raises, or another process is preparing the same folder.
@@ -88,7 +88,7 @@ class WorkFolder:
                 self._remove()
 
     def _state(self) -> tuple[int, int] | None:
-        """Return what differs between two corpora made in the target; None if there is none."""
+        """Return what tells the target's corpus from any made later; None if there is none."""
         try:
             stat = (self.target / "corpus.json").stat()
         except OSError:
@@ -143,6 +143,7 @@ class WorkFolder:
         )
 
     def _begin(self) -> None:
+        """Keep work for the same key, without a damaged result; discard any other work."""
         key = self.folder / "key"
         if key.is_file() and key.read_bytes() == self.key.encode("utf-8"):
             self.is_continued = True

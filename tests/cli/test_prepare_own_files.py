@@ -231,7 +231,7 @@ def test_text_that_was_processed_before_is_warned_of(
         f"warning: train.de has {kind}",
         f"warning: train.en has {kind}",
     ]
-    assert "text to translate" in told[0] and "translations and scores" in told[1]
+    assert "text to translate" in told[0] and "translations would have them" in told[1]
     assert "--target-segment" not in result.err
     as_it_is = jtrans(*OWN, "--force", "--segment", "whitespace").err
     assert ("undo them" in as_it_is) == ("pieces" in kind)  # published text may have escapes

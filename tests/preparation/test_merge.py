@@ -109,7 +109,7 @@ def test_pairs_with_unknown_words_are_not_compared_but_counted(tmp_path: Path) -
     parts = [tmp_path / name for name in ("one", "two", "three")]
     merge_prepared(parts, tmp_path / "all", progress=listener)
     assert "duplicate 2" in listener.lines["Cleaning"]
-    assert listener.lines["Cleaning"].endswith(" · kept without comparison, for unknown words 2")
+    assert listener.lines["Cleaning"].endswith(" · not compared because of unknown words 2")
 
 
 @pytest.mark.parametrize("side", [0, 1])

@@ -293,7 +293,7 @@ def test_not_even_force_deletes_files_of_a_user(name: str, tmp_path: Path) -> No
     for damage in (False, True):
         if damage:
             (folder / "corpus.json").write_text("{", encoding="utf-8")
-        with pytest.raises(CorpusError, match=f"holds {name}, which is not of the prepared"):
+        with pytest.raises(CorpusError, match=f"holds {name}, which is not part of the prepared"):
             prepare(make_corpus(), folder, options=SMALL, workers=1, force=True)
     assert (folder / name).read_text(encoding="utf-8") == "precious"
 
@@ -439,7 +439,9 @@ def test_lower_case_is_warned_of_where_there_are_two_kinds_of_i(
     corpus = Corpus("mine", (language, "en"), make_corpus().splits)
     options = PrepareOptions(bpe_merges=30, lowercase=lowercase)
     prepare(corpus, tmp_path / "out", options=options, workers=1, progress=listener)
-    found = [text for text in listener.warnings if text.startswith("lower case makes i of I in tr")]
+    found = [
+        text for text in listener.warnings if text.startswith("lower-casing tr turns I into i")
+    ]
     assert len(found) == number
 
 

@@ -107,9 +107,12 @@ def project(
 
 
 def overlaps(words: Sequence[str], side: TextSide, others: Sequence[str]) -> list[list[int]] | None:
-    """Return for each of `others`, words of `side`, the positions in `words` of its characters.
+    """Return `owners` of two segmentations whose characters agree, ignoring case; None otherwise.
 
-    None if the characters of the two texts differ, ignoring case.
+    Args:
+        words: the words of a tagger or of gold annotation.
+        side: the side whose segmenter gave `others`.
+        others: the words of the same sentence in the pipeline.
     """
     text = [side.normalise(word).replace(" ", "").lower() for word in words]
     lowered = [other.lower() for other in side.surfaces(others)]
@@ -187,13 +190,13 @@ def project_links(
     source_owners: Sequence[Sequence[int]],
     target_owners: Sequence[Sequence[int]],
 ) -> set[tuple[int, int]]:
-    """Return links between other words of a pair: those that share characters with linked words.
+    """Carry links over to another segmentation: words are linked if they share linked characters.
 
     Args:
         links: pairs of a source and a target word.
-        source_owners: of each other source word, the linked ones that have its characters, as
-            `overlaps` returns them.
-        target_owners: the same of the target.
+        source_owners: for each source word of the other segmentation, the words that share its
+            characters, as from `overlaps`.
+        target_owners: those of the target words.
     """
     sources, targets = _words_of(source_owners), _words_of(target_owners)
     return {(s, t) for a, b in links for s in sources[a] for t in targets[b]}

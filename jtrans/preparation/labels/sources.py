@@ -59,7 +59,7 @@ def check_labels(names: Iterable[str]) -> None:
 def open_labels(names: tuple[str, ...], _digest: str) -> LabelSource:
     """Open sources such as "spacy:MODEL" or "conllu:FILE"; those opened last are cached.
 
-    The digest is that of `labels_digest`, by which a changed file is told from the cached one.
+    The digest is that of `labels_digest`: a changed file is not taken from the cache.
 
     Raises:
         ConfigError: spaCy or its model is not installed.
@@ -131,7 +131,7 @@ class SpacyLabels:
                 hint=f"python -m spacy download {model}",
                 kind="config.labels",
             ) from error
-        except Exception as error:  # any kind, for a folder that is no model or of another version
+        except Exception as error:  # spaCy raises any kind for a folder without a usable model
             raise ConfigError(
                 f"spaCy cannot load {model}: {str(error).strip().splitlines()[0]}",
                 where="--labels",
