@@ -51,7 +51,7 @@ class LayerMap:
         return self.weights.shape[0] if self.has_heads else 0
 
     def mean(self) -> Weights:
-        """Return the weights averaged over heads or features."""
+        """Return the weights averaged over heads or features, [*axes]."""
         mean: Weights = self.weights.mean(axis=0, dtype=np.float32)
         return mean
 
@@ -76,7 +76,7 @@ class Explanation:
 
     @property
     def has_slices(self) -> bool:
-        """Whether there are maps of a grid, of which a slice is shown."""
+        """Whether there are maps of a joint system, of which a slice is shown."""
         return any(layer_map.axes in (ALONG_SOURCE, ALONG_TARGET) for layer_map in self.maps)
 
     def layers(self, kind: str) -> list[LayerMap]:
@@ -106,7 +106,7 @@ def explain(
         predicted: target subwords without end mark, given or the system's own.
 
     Raises:
-        ConfigError: the system returns no proper maps.
+        ConfigError: the axes of a map do not fit its weights.
         DecodingError: a sentence is empty, or the weights are too many to hold in memory.
     """
     import torch

@@ -3,10 +3,10 @@
 - Pharaoh: a line per sentence, pairs of word numbers from 0 (or from 1, with base 1): ``0-0 1-2``.
   Possible pairs are ``1?2``, ``1p2``, ``1-2/P`` or ``1-2 P``; others are sure.
 - NAACL (WPT 2003): a line per pair, ``SENTENCE SOURCE TARGET [S|P]``, all numbers from 1, word 0
-  for no word. A third number, the confidence, is ignored.
+  for NULL. A confidence after the label is ignored.
 - Och: ``SENT: 1``, then a line per pair, ``S 1 1`` or ``P 2 3``, numbers from 1.
 
-Links to no word are left out, as usual: systems are scored on words.
+Links to NULL are left out, as usual: systems are scored on links between words.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ class _Link(NamedTuple):
     sentence: int | None  # its number in the file; None: that of the line
     words: tuple[str, str]  # source and target, as in the file
     is_sure: bool
-    null: str = "NULL"  # the number of "no word" in formats that count words from 1
+    null: str = "NULL"  # how NULL is written in formats that count words from 1
 
     def numbers(self, first: int) -> list[int | None]:
-        """Return the numbers of both words, counted from 0; None for no word.
+        """Return the numbers of both words, counted from 0; None for NULL.
 
         Args:
             first: the number of the first word in the file.
@@ -77,7 +77,7 @@ class _Link(NamedTuple):
         return [None if word in nulls else int(word) - first for word in self.words]
 
     def fits(self, sizes: tuple[int, int], first: int) -> bool:
-        """Return whether a sentence pair of these sizes, in words, has both words."""
+        """Return whether a sentence pair with these numbers of words has both words."""
         pairs = zip(self.numbers(first), sizes, strict=True)
         return all(word is None or 0 <= word < size for word, size in pairs)
 
@@ -93,7 +93,7 @@ def read_gold(
     Args:
         path: a file in one of the formats.
         source: source words of every sentence, to check the word numbers.
-        target: target words of every sentence, likewise.
+        target: target words of every sentence.
         base: the number of the first word, and of the first sentence where these are numbered;
             None: 0 for Pharaoh, else 1.
 

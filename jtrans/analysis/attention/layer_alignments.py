@@ -39,7 +39,7 @@ BEST_NOTE = (
     "The layer and row with the lowest alignment error rate (AER) of all runs of a system, chosen "
     "on these gold alignments, so that the rate is somewhat too low; the last column counts the "
     "candidates. Row: the position that predicts the word, or the one that has just read it. Names "
-    "count layers from 0: decoder.0.cross is of the first."
+    "count layers from 0: decoder.0.cross belongs to the first."
 )
 
 
@@ -128,7 +128,7 @@ def find_gold(
 def _gold_of_corpus(
     path: Path, corpus: PreparedCorpus, member: Member
 ) -> list[GoldAlignment | None]:
-    """Read the alignments of a corpus's words, as alignments of the run's words.
+    """Read the alignments of a corpus's words, and carry them over to the run's words.
 
     A sentence whose characters differ in the run's words has no gold.
     """
@@ -151,13 +151,13 @@ def _gold_of_corpus(
 def _owners(
     corpus: PreparedCorpus, lines: Sequence[list[str]], member: Member, side: Side
 ) -> list[list[list[int]] | None]:
-    """Return for each word of the run the corpus's words with its characters, see `overlaps`."""
-    theirs: TextSide = getattr(corpus.pipeline, side)
-    own: TextSide = getattr(member.run.pipeline, side)
+    """Return for each word of the run the corpus's words that share its characters (`overlaps`)."""
+    corpus_side: TextSide = getattr(corpus.pipeline, side)
+    run_side: TextSide = getattr(member.run.pipeline, side)
     return [
         [[number] for number in range(len(line))]
         if line == words
-        else overlaps(theirs.surfaces(line), own, words)
+        else overlaps(corpus_side.surfaces(line), run_side, words)
         for line, words in zip(lines, member.own_words(side), strict=True)
     ]
 

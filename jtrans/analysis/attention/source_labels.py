@@ -53,12 +53,12 @@ class _TargetLabels:
 
     @property
     def flat(self) -> NDArray[np.int64]:
-        """The numbers of all words."""
+        """The labels of all words, [words]."""
         return np.array([i for line in self.numbers for i in line], dtype=np.int64)
 
     @property
     def sentence(self) -> NDArray[np.int64]:
-        """The sentence of every word."""
+        """The sentence of every word, [words]."""
         return np.repeat(np.arange(len(self.numbers)), [len(line) for line in self.numbers])
 
 
@@ -109,8 +109,8 @@ def label_figures(
             figures.append(_f_measure(study, labels))
         else:
             left_out.append(
-                f"F-measure by label is left out: {member.name} segments words differently "
-                "from the lines of all systems; name another run first"
+                f"F-measure by label is left out: {member.name} has other words than those into "
+                "which the lines of all systems are split; name another run first"
             )
     if left_out and not figures and not tagging:
         raise CorpusError(
@@ -180,7 +180,7 @@ def _accuracy(study: Study, labels: _TargetLabels) -> Figure:
         sentence=labels.sentence,
         name=f"labels-{labels.kind}-accuracy",
         title=f"Teacher-forced accuracy by {name} of the source word",
-        question="For which source words is the right translation found most probable?",
+        question="For which source words does a system rank the right translation first?",
         x_label=name,
         y_label="accuracy",
         note=f"{TEACHER_FORCED.replace('tokens', 'words')} (all subwords of a word), by the {name} "
@@ -211,7 +211,7 @@ def _f_measure(study: Study, labels: _TargetLabels) -> Figure:
         question="Which source words are translated well?",
         x_label=name,
         note=f"Words of the translation that match the reference, clipped, by the {name} of the "
-        "source word that the reference word is aligned to. A word without a match takes the label "
+        "source word that the reference word is aligned to. A word without a match gets the label "
         "that it has most often in the references; words that are in none have no label, and do "
         "not count. "
         f"{labels.note}{study.words.note}",
@@ -229,31 +229,31 @@ def matches_by_label(
     """Count words by sentence and label: matched, in the hypothesis, in the reference.
 
     Args:
-        hypotheses: the words of every sentence.
-        references: the same.
+        hypotheses: the words of every translation.
+        references: the words of every reference.
         labels: the label of every word of `references`, from 0, below `count`; -1 for none.
         count: the number of labels.
 
     Returns:
         [sentences, labels, 3].
     """
-    usual: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    label_counts: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for reference, numbers in zip(references, labels, strict=True):
         for word, label in zip(reference, numbers, strict=True):
-            usual[word][label] += 1
+            label_counts[word][label] += 1
     sums = np.zeros((len(references), count + 1, 3))  # the last row collects words without a label
     for row, hypothesis, reference, numbers in zip(
         sums, hypotheses, references, labels, strict=True
     ):
-        open_labels: defaultdict[str, list[int]] = defaultdict(list)
+        unmatched: defaultdict[str, list[int]] = defaultdict(list)
         for word, label in zip(reference, numbers, strict=True):
-            open_labels[word].append(label)
+            unmatched[word].append(label)
             row[label, 2] += 1
         for word in hypothesis:
-            if open_labels[word]:
-                row[open_labels[word].pop(0), :2] += 1
-            elif word in usual:
-                row[usual[word].most_common(1)[0][0], 1] += 1
+            if unmatched[word]:
+                row[unmatched[word].pop(0), :2] += 1
+            elif word in label_counts:
+                row[label_counts[word].most_common(1)[0][0], 1] += 1
     return sums[:, :count]
 
 
@@ -299,5 +299,5 @@ def _tagging_table(pairs: Mapping[Member, TaggedWords]) -> Table:
             accuracy: list[Cell] = [member.name, name, score.words, score.accuracy]
             rows.append([*accuracy, score.entities, score.precision, score.recall, score.f1])
     columns = ["system", "labels", "words", "accuracy", "entities", "precision", "recall", "F1"]
-    note = "Accuracy over words; precision, recall and F1 over whole entities, as conlleval."
+    note = "Accuracy over words; precision, recall and F1 over whole entities, as in conlleval."
     return Table("labels-tagging", "Predicted labels", columns, rows, note)

@@ -34,7 +34,7 @@ class ViewSelection:
     # the source token of the slices of a joint system: its number from 1, or its text; None for
     # the token of the strongest (target, source) cell
     source_token: str | None = None
-    target_token: str | None = None  # likewise, the target token of the slices
+    target_token: str | None = None  # the target token of the slices, given in the same way
 
     def cell(self, explanation: Explanation) -> tuple[int, int]:
         """Return the (target, source) positions of the slices, from 0.

@@ -238,7 +238,7 @@ def _ngrams(study: Study, first: Subject, other: Subject, shown: int, ending: st
 def _visible(word: str) -> str:
     """Return a word, or its code points if nothing of it can be seen: U+200D.
 
-    Emoji are sequences of characters, some of them invisible, and splitting into words parts them.
+    Some characters of emoji sequences are invisible, and segmentation can make them words.
     """
     if not all(map(_is_invisible, word)):
         return word
@@ -246,7 +246,7 @@ def _visible(word: str) -> str:
 
 
 def _is_invisible(character: str) -> bool:
-    is_selector = "\ufe00" <= character <= "\ufe0f"  # of the look of the character before it
+    is_selector = "\ufe00" <= character <= "\ufe0f"  # selects how the one before it looks
     return is_selector or unicodedata.category(character) in INVISIBLE
 
 

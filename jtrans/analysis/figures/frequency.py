@@ -126,7 +126,7 @@ def f_measure_figure(
     Args:
         study: the study of the systems.
         subjects: some or all of its systems.
-        sums: of each, per seed: matched, written and expected items, [sentences, bins, 3].
+        sums: per system and seed: matched, written and expected items, [sentences, bins, 3].
         bins: their labels.
         words: the other fields of the figure: its name, title, question, labels and note.
     """

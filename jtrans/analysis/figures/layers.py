@@ -1,4 +1,4 @@
-"""Which earlier layers each layer reads, in systems that learn to combine them (DLCL)."""
+"""Which earlier layers each layer reads, in systems that learn it (DLCL, Wang et al., 2019)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Length ratio and difference, and translation quality by source length (Figure 3 of the paper).
 
-Of files without their source, lengths are those of the reference. See docs/systems.md 11.3 and
+For files without their source, lengths are those of the reference. See docs/systems.md 11.3 and
 11.4. The sentence score of the reference scripts is smoothed and on a scale of its own; corpus BLEU
 of each bin complements it. All figures use all references of a split.
 """
@@ -85,7 +85,7 @@ def ngrams(words: Words, order: int) -> Iterator[tuple[str, ...]]:
 
 
 def _lengths(study: Study, member: Member | FileMember) -> NDArray[np.int64]:
-    """Return the words of every hypothesis and of its closest reference, [sentences, 2]."""
+    """Return the lengths of every hypothesis and of its closest reference, [sentences, 2]."""
     sizes = [len(words) for words in member.hypothesis_words]
     closest = map(closest_length, sizes, study.text.words_of_references)
     return np.column_stack([sizes, list(closest)])
@@ -182,7 +182,7 @@ def _bleu_figure(study: Study, place: NDArray[Any], bins: list[str]) -> Figure:
 
 
 def sentence_counts(study: Study, subject: Subject) -> list[NDArray[np.int64]]:
-    """Return the BLEU counts of every sentence, per seed."""
+    """Return the BLEU counts of every sentence, per seed, [sentences, COLUMNS] of `bleu`."""
     return [
         bleu_counts(
             member.hypotheses,

@@ -43,7 +43,7 @@ def accuracy_values(
 
 
 def token_hits(member: Member) -> NDArray[np.bool_]:
-    """Return for every reference token whether the model finds it most probable."""
+    """Return for every reference token whether the model finds it most probable, [tokens]."""
     return member.teacher_forced.hits
 
 
@@ -115,7 +115,7 @@ def _words(study: Study, binning: Binning) -> list[Figure]:
 
 
 def word_of_token(member: Member) -> NDArray[np.int64]:
-    """Return the number of the word that each reference token belongs to, -1 for ``</s>``."""
+    """Return the word of each reference token as a number, -1 for ``</s>``, [tokens]."""
     side = member.run.pipeline.target
     numbers: list[int] = []
     first = 0  # the number of the sentence's first word
@@ -127,14 +127,14 @@ def word_of_token(member: Member) -> NDArray[np.int64]:
 
 
 def word_ends(word: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return whether a token is the last of its word; False for ``</s>``."""
+    """Return whether each token is the last of its word, [tokens]; False for ``</s>``."""
     after = np.append(word[1:], -1)
     ends: NDArray[np.bool_] = (word >= 0) & (word != after)
     return ends
 
 
 def all_tokens_hit(member: Member, word: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return for every word whether all its tokens were hit."""
+    """Return for every word whether all its tokens were hit, [words]."""
     inside = word >= 0
     missed = np.bincount(
         word[inside],

@@ -69,7 +69,7 @@ def binned_figure(
         place: the bin of each item, -1 to leave it out.
         bins: their labels.
         score: turns sums into values, [..., columns] -> [...].
-        drawn_score: the same for drawn test sets, if it differs.
+        drawn_score: the score of drawn test sets, if it differs.
         sentence: the sentence of each item; None if the items are the sentences.
         highest: the highest possible value, None without limit.
         words: the other fields of the figure: its name, title, question, labels and note.
@@ -138,7 +138,7 @@ def pooled_series(
         sums: per seed, [sentences, bins, columns]; a column after the first is above 0 if a
             sentence has an item in a bin.
         score: turns sums into values, [..., columns] -> [...]; nan without items.
-        drawn_score: the same for drawn test sets, if it differs.
+        drawn_score: the score of drawn test sets, if it differs.
         highest: the highest possible value: an interval is cut off there and at 0, however much
             seeds vary.
     """

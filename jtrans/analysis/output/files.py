@@ -92,8 +92,8 @@ def write_alignments(
 def write_pair(pair: ExplainedPair, folder: Path, split: str, progress: Progress) -> list[Path]:
     """Write pictures, CSV and JSON of the attention of one pair; return the files.
 
-    A line of the split is named by its number, any other sentence by its first words, with a number
-    behind them if another pair has these.
+    A line of the split is named by its number, any other sentence by its first words, followed by
+    a number if another pair begins with the same words.
     """
     name = f"{split}-{pair.line + 1}" if pair.line is not None else _free_name(pair, folder)
     files = []
@@ -114,7 +114,7 @@ def _latex(item: Figure | Table) -> str:
 
 
 def _free_name(pair: ExplainedPair, folder: Path) -> str:
-    """Return a name that no other pair has in the folder; that of the same pair, if it is there."""
+    """Return a name that no other pair has in the folder; the same pair keeps its name."""
     slug = _slug(pair.source)
     names = itertools.chain([slug], (f"{slug}-{number}" for number in itertools.count(2)))
     return next(name for name in names if _is_free(folder / f"attention.{name}.json", pair))

@@ -34,7 +34,7 @@ def drawing_style(style: Any, families: list[str]) -> Iterator[None]:
 
     # matplotlib would report every family without a face of exactly the requested weight
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
-    # the generic name: machines without these families would show an SVG in their font with serifs
+    # with the generic name: machines without these families would show an SVG in a serif font
     fonts: Any = {"font.family": [*families, "sans-serif"], "font.sans-serif": families}
     with matplotlib.rc_context({**style, **fonts}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")

@@ -1,4 +1,4 @@
-"""Make text fit where it is shown: widths, cuts of names and words, lines, signs of maths."""
+"""Make text fit where it is shown: widths, short names, line breaks, mathematical signs."""
 
 from __future__ import annotations
 
@@ -105,7 +105,10 @@ def _shortened(names: Sequence[str], most: int, fits: Callable[[str], bool]) -> 
 
 
 def _start(names: Sequence[str], fits: Callable[[str], bool]) -> int:
-    """Return after which separator of what names share all of them fit, the last one if none."""
+    """Return how much of the beginning that names share to drop: up to a separator, if possible.
+
+    It is the first separator after which all of them fit, or else the last.
+    """
     if len(names) < 2:
         return 0
     shared = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))

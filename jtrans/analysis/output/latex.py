@@ -30,7 +30,7 @@ _LIGATURES = re.compile("(?<=[-'`,?!])(?=[-'`,])")  # between characters that ma
 
 
 def escape(text: str) -> str:
-    """Return a text that LaTeX prints as it is, in one line, and numbers with signs of maths."""
+    """Return a text that LaTeX prints as it is, on one line, with mathematical signs in numbers."""
     text = _LIGATURES.sub("{}", with_signs(text).translate(_CHARACTERS)).replace("–", "--")
     return " ".join(text.split())
 

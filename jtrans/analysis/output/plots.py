@@ -168,7 +168,7 @@ def _lines(axes: Axes, figure: Figure) -> None:
 
 
 def _growth(names: int) -> float:
-    """Return how many times the usual height the names at the ends of lines need."""
+    """Return how many times the usual height is needed for the names at the ends of lines."""
     return max(1.0, LABEL_GAP * names)
 
 

@@ -66,7 +66,7 @@ def shown_value(figure: Figure, series: Series, place: int) -> str:
 
 
 def numeric_columns(item: Figure | Table) -> list[bool]:
-    """Return whether each column of `shown_table` holds numbers; texts such as "12" are none."""
+    """Return whether each column of `shown_table` holds numbers, not text such as "12"."""
     if isinstance(item, Figure):
         return [False, *([True] if item.counts else []), *(True for _ in item.series)]
     return [

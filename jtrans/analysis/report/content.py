@@ -139,7 +139,7 @@ def _sections(study: Study, progress: Progress) -> tuple[list[ReportSection], li
 
 @contextmanager
 def _left_out(part: str, kinds: Sequence[str], warnings: list[str]) -> Iterator[None]:
-    """Add a warning in place of an error of one of the kinds, which leaves a part out."""
+    """Leave a part of the report out, with a warning, after an error of one of the kinds."""
     try:
         yield
     except CorpusError as error:
@@ -220,7 +220,7 @@ def _minutes(run: Run) -> float | None:
 
 
 def _training_curves(study: Study) -> list[CurveTable]:
-    """Return valid BLEU and loss by update, those that any run has."""
+    """Return validation BLEU and loss by update, each if any run has it."""
     indices = {subject.name: subject.index for subject in study.with_model}
     tables = []
     for name, key, measure in (

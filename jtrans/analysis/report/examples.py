@@ -61,7 +61,7 @@ def choose_examples(study: Study) -> tuple[list[ExampleSentence], list[ExampleSe
 
     First the sentences where another system is furthest ahead of the first, then those where the
     first is furthest ahead. With a single system, there are only random sentences. If all are long,
-    they are out of the shortest.
+    they are chosen from the shortest.
     """
     scores = [shown_sentence_scores(study, subject, "chrf").tolist() for subject in study.subjects]
     lengths = list(map(len, study.text.length_side.words))

@@ -1,4 +1,4 @@
-"""Files of which line n belongs to sentence n."""
+"""Files whose line n belongs to sentence n."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def read_aligned(names: Sequence[str], *, source: int | None) -> list[list[str]]
 
     Args:
         names: the files.
-        source: the place of the one whose JSON lines are read for their sources; None: of none.
+        source: the position of the source file, of whose JSON lines the sources are taken; None
+            without one.
 
     Raises:
         CorpusError: a file cannot be read, is empty, or has another number of lines; or JSON lines
@@ -32,7 +33,7 @@ def read_aligned(names: Sequence[str], *, source: int | None) -> list[list[str]]
 
 
 def aligned_lines(names: Sequence[str]) -> list[list[str]]:
-    """Do the same, but leave all lines as they are.
+    """Read files as `read_aligned` does, but leave JSON lines as they are.
 
     Raises:
         CorpusError: a file cannot be read, is empty, has another number of lines, or is a test set

@@ -43,7 +43,7 @@ def load_study(
         data: a prepared corpus to use instead of each run's own.
         hypotheses: files of translations by other tools.
         lowercase: compare words and scores without case; None: if a run writes lower case.
-        as_is: take files with subword pieces or escaped characters as they are.
+        as_is: accept files with subword pieces or escaped characters.
         progress: receives the progress of the work.
 
     Raises:
@@ -151,8 +151,8 @@ def open_searches(
 ) -> list[Member]:
     """Return every run with every search as a member of its own, seeds of a system together.
 
-    The arguments are those of `open_members`, with the searches by what is added to the names of
-    the runs.
+    The arguments are those of `open_members`, with the choices of each search under the label that
+    it adds to the names of the runs.
     """
     members = open_members(runs, split, next(iter(decodings.values())), data, progress)
     return [
@@ -224,7 +224,7 @@ def seed_groups(members: Sequence[Member]) -> list[list[Member]]:
 def all_but_seed(run: Run, _followed: Collection[str] = ()) -> str:
     """Return a key that is the same for runs that differ only by seed.
 
-    So may the runs that they began with.
+    The runs whose weights they began with may also differ by seed.
     """
     values = run.trained_config(system_configs()).model_dump(mode="json")
     for name in ("seed", *BOOKKEEPING):
@@ -236,13 +236,13 @@ def all_but_seed(run: Run, _followed: Collection[str] = ()) -> str:
 
 
 def _beginning(run: Run, followed: Collection[str]) -> str | None:
-    """Return the key of the run whose weights a run began with, its path if that tells more."""
+    """Return the key of the run whose weights a run began with; its path if it has no key."""
     path = run.began_with
     if path is None or path in followed or not Run.exists(Path(path)):
         return path
     try:
         parent = Run.open(Path(path))
-        # imported weights of one size are not seeds of one system
+        # imported runs of equal settings are not seeds of one system
         return path if parent.info.get("imported") else all_but_seed(parent, (*followed, path))
     except JtransError:  # of an earlier version, or damaged
         return path

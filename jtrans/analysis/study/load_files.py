@@ -41,12 +41,12 @@ def load_file_study(
     Args:
         files: the test set, the translations and perhaps a training text.
         lowercase: compare words and scores without case.
-        as_is: take files with subword pieces or escaped characters as they are.
+        as_is: accept files with subword pieces or escaped characters.
         progress: receives the progress of counting the words of the training text.
 
     Raises:
-        JtransError: a file that cannot be read, is no plain text or has another number of lines,
-            one given twice, or a language that the names of the files do not tell.
+        JtransError: a file cannot be read, is not plain text, has another number of lines or is
+            given twice, or the languages are invalid or unclear from names and scripts.
     """
     names = system_names([], files.hypotheses)
     doubt = check_references(files.references, files.hypotheses)

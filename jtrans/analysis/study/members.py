@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # importing them would load torch
 
 
 class LengthSide(NamedTuple):
-    """The side of a text that tells how long its sentences are."""
+    """The side of a text by which the lengths of its sentences are measured."""
 
     name: str  # ``source`` or ``reference``
     lines: list[str]  # raw text
@@ -100,7 +100,7 @@ class SplitText:
 class TextFiles:
     """A test set and translations of it in files, line by line, without any run."""
 
-    source: Path | None  # only needed to show it and to tell lengths by it
+    source: Path | None  # only needed to show it and to measure lengths
     references: Sequence[Path]  # at least one
     hypotheses: Sequence[Path]  # at least one
     train: Path | None = None  # the target side of a training text
@@ -192,7 +192,7 @@ class Member:
         return Translator.load([self.run], self.decoding)
 
     def release_model(self) -> None:
-        """Forget the loaded model: those of all searches and checkpoints would fill the memory."""
+        """Unload the model: those of all searches and checkpoints would fill the memory."""
         vars(self).pop("translator", None)
 
     @property

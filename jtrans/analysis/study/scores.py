@@ -21,14 +21,14 @@ def score_runs(
     tokenizer: str | None = None,
     sentence_scores: Sequence[SentenceScores] = (),
 ) -> Evaluation:
-    """Score every member, multi-bleu on its own words, and compare systems with the first one's.
+    """Score every member, multi-bleu on its own words, and compare every system with the first.
 
     The seeds of a system with one search are a group; a run has the mean over its window.
 
     Args:
         members: of `open_members`, `open_searches` or `open_windows`, the baseline first; all
             references of their text are used.
-        metrics: names out of `TITLES`.
+        metrics: names in `TITLES`.
         lowercase: compare without case; None: if a run writes lower case.
         tokenizer: of BLEU, one of sacreBLEU's; None: that of the target language.
         sentence_scores: given scores in other metrics.
@@ -90,7 +90,7 @@ def score_subjects(study: Study) -> Evaluation:
 def _segmenting(
     references: Sequence[Sequence[str]],
 ) -> Callable[[TextSide], list[list[list[str]]]]:
-    """Return a function that segments the references, once for all sides that do it alike."""
+    """Return a function that segments the references, once for all sides that segment alike."""
     known: list[tuple[TextSide, list[list[list[str]]]]] = []
 
     def segmented(side: TextSide) -> list[list[list[str]]]:
@@ -117,7 +117,7 @@ def _output(
     side, words = member.run.pipeline.target, member.translation.words
     reference_words = segmented(side)
     if lowercase:
-        # multi-bleu.perl folds A to Z alone, but the pipeline of a lower-cased run all letters
+        # multi-bleu.perl folds A to Z only, but the pipeline of a lower-cased run all letters
         words = _lower(words)
         reference_words = [_lower(lines) for lines in reference_words]
     run = str(member.run.folder)

@@ -98,7 +98,7 @@ def _predict(member: Member, lines: Sequence[Sequence[str]]) -> dict[str, NDArra
         member.run.pipeline.source,
         names,
         translator.batch_tokens,
-        # int8 is for the search alone
+        # int8 is for search only
         "fp32" if translator.precision == "int8" else translator.precision,
     )
     tagged = tagger.tag_words(lines, member.progress)

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 class TeacherForcedSplit:
     """Every reference token of a split in order, with the ``</s>`` of each sentence."""
 
-    ids: NDArray[np.int32]  # of the reference tokens
-    log_probs: NDArray[np.float32]  # of each token given the source and the tokens before it
-    hits: NDArray[np.bool_]  # whether each token was the most probable
-    offsets: NDArray[np.int64]  # where each sentence begins, and where the last one ends
+    ids: NDArray[np.int32]  # of the reference tokens, [tokens]
+    # log-probability of each token given the source and the tokens before it, [tokens]
+    log_probs: NDArray[np.float32]
+    hits: NDArray[np.bool_]  # whether each token was the most probable, [tokens]
+    # where each sentence begins, and where the last one ends, [sentences + 1]
+    offsets: NDArray[np.int64]
 
     @classmethod
     def of(
@@ -34,10 +36,10 @@ class TeacherForcedSplit:
 
     @property
     def sentence(self) -> NDArray[np.int64]:
-        """The sentence of every token."""
+        """The sentence of every token, [tokens]."""
         return np.repeat(np.arange(len(self)), np.diff(self.offsets))
 
     @property
     def position(self) -> NDArray[np.int64]:
-        """The position of every token in its sentence, from 0."""
+        """The position of every token in its sentence, from 0, [tokens]."""
         return np.arange(len(self.ids)) - np.repeat(self.offsets[:-1], np.diff(self.offsets))

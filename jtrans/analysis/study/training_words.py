@@ -28,10 +28,10 @@ UNKNOWN_TEXT = "corpus.no-training-text"  # the kind of the error where no words
 
 
 def training_words_of(study: Study) -> TrainingWords:
-    """Return the word counts of a text that a run was trained on, for any order of the runs alike.
+    """Return the word counts of a text that a run was trained on, whatever the order of the runs.
 
     Texts segmented into the words of the study are preferred, then the largest text. Without runs,
-    they are those of the file of training text.
+    the counts are those of the file of training text.
 
     Raises:
         JtransError: no training text is known.
@@ -86,9 +86,9 @@ def words_by_vocabulary(corpus: PreparedCorpus) -> Counter[str]:
     """Count the target words of the training ids, with subwords merged, but no unknown words."""
     ids, side = np.array(corpus.pairs("train").target.flat[0]), corpus.pipeline.target
     tokens = side.vocabulary.tokens
-    goes_on = np.array([side.codes is not None and token.endswith(MARK) for token in tokens])[ids]
-    is_whole = ~goes_on
-    is_whole[1:] &= ~goes_on[:-1]  # the last subword of a longer word is not a word
+    is_split = np.array([side.codes is not None and token.endswith(MARK) for token in tokens])[ids]
+    is_whole = ~is_split
+    is_whole[1:] &= ~is_split[:-1]  # the last subword of a longer word is not a word
     numbers = np.bincount(ids[is_whole & (ids >= len(SPECIALS))], minlength=len(tokens))
     counts = Counter({tokens[i]: int(numbers[i]) for i in np.flatnonzero(numbers)})
     pieces = [tokens[i] for i in ids[~is_whole].tolist()]

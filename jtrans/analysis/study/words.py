@@ -13,13 +13,13 @@ from jtrans.text.pipeline import TextPipeline, TextSide
 class StudyWords:
     """How lines are split into words that can be compared.
 
-    If all runs split alike, as the runs do; otherwise by the segmenter that they share, without
-    truecasing and dictionary; otherwise by the default segmenter of the language. What any of the
-    runs removes, narrows or protects is treated so in the lines of all.
+    Lines are split as by the runs if all runs split alike; else by the segmenter that they share,
+    without truecasing and dictionary; else by the default segmenter of the language. Characters
+    that any run removes, narrows or protects are removed, narrowed or protected in all lines.
     """
 
     source: TextSide | None  # splits lines of the source language; None: there are none
-    target: TextSide  # splits lines of the target language; it leaves case alone
+    target: TextSide  # splits lines of the target language, without lower-casing
     lowercase: bool  # whether words and scores are compared without case
     is_mixed: bool = False  # whether the runs split the target language into different words
 
@@ -84,7 +84,7 @@ def is_same_segmentation(side: TextSide, other: TextSide) -> bool:
 
 
 def _splitting(side: TextSide) -> TextSide:
-    """Return a side that splits lines into the same words but leaves their case alone."""
+    """Return a side that splits lines into the same words, but does not lower-case them."""
     return replace(side.bare(), lowercase=False, spell=False, truecaser=side.truecaser)
 
 

@@ -1,8 +1,8 @@
 /* The attention explorer: hover, tap or use the arrow keys to pick a (target, source) cell.
 
    Data: sentences, each with one pair per system; a pair has its pieces and its maps, each an
-   array of bytes (255 is 1) in base64 with its shape. What a map is, its axes say: SELF_SOURCE and
-   so on below. A joint system has ALONG_SOURCE and ALONG_TARGET maps, a grid of both. */
+   array of bytes (255 is 1) in base64 with its shape. The axes of a map give its type: SELF_SOURCE
+   and so on below. A joint system has ALONG_SOURCE and ALONG_TARGET maps, a grid of both. */
 (function () {
   "use strict";
 
@@ -134,7 +134,7 @@
       return { left: here.predicted, read: read(), columns: columns, values: rows(T, row) };
     }
 
-    /* where a cell looks along both axes; null in views that show one of them */
+    /* what a cell attends to along both axes; null in views of only one of them */
     function looks(row, column) {
       if (state.view === CELL) {
         return {
