@@ -46,14 +46,14 @@ GOLD = ("alignments.txt", "source.tags.txt")
 
 @dataclass(frozen=True)
 class MergedPart:
-    """The training pairs of one of the prepared corpora; `mask` is True for those that stay."""
+    """The training pairs of a prepared corpus; `mask`, [pairs], is True for those that stay."""
 
     corpus: PreparedCorpus
     pairs: ParallelIds
     mask: NDArray[np.bool_]
 
     def slices(self, store: IdStore, *, is_dropped: bool = False) -> Iterator[NDArray[Any]]:
-        """Yield the ids, or labels, of the pairs that stay (or do not), a slice at a time."""
+        """Yield the ids or labels of the pairs that stay (or are dropped), by slice, [ids]."""
         flat, offsets = store.flat
         for start in range(0, len(store), SLICE):
             bounds = offsets[start : start + SLICE + 1]

@@ -227,7 +227,7 @@ def _labelling(request: Request) -> Labelling | None:
 
 
 def _label_names(request: Request, types: Iterable[str]) -> dict[str, list[str]]:
-    """Return the names of labels; for test sets alone those of the reused run, if they suffice."""
+    """Return the names of labels; for test sets alone, the reused run's if they cover them."""
     names = name_labels(types)
     if "train" in request.corpus.splits:
         return names

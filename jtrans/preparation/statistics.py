@@ -42,7 +42,7 @@ class Statistics:
         return sum(self.unknown.values()) / max(1, sum(self.tokens.values()))
 
     def add_lengths(self, side: str, lengths: NDArray[np.int64]) -> None:
-        """Count sentences of one side by their number of tokens, EOS included."""
+        """Count sentences of one side by their number of tokens, EOS included, [sentences]."""
         self.tokens[side] += int(lengths.sum())
         bins = np.searchsorted(LENGTH_BINS, lengths - 1)
         self._add_bins(side, np.bincount(bins, minlength=len(LENGTH_BINS) + 1).tolist())

@@ -240,7 +240,7 @@ def test_the_report_uses_and_shows_all_references(
     assert "14 sentences with 4 references each" in html
     assert html.count("nrefs:4") == 3
     assert "<dt>reference 4</dt>" in html
-    assert "Of the 4 references of a sentence, the first." in html
+    assert "Only the first of the 4 references is used." in html
 
 
 @pytest.mark.usefixtures("placeholder_pictures")

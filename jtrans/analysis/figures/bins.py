@@ -61,7 +61,7 @@ class Bins:
         return len(self.starts)
 
     def find(self, values: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
-        """Return the bin of every value; values below 0 give -1."""
+        """Return the bin of every value, [values]; -1 for a value below the first bin."""
         return np.searchsorted(self.starts, np.asarray(values), side="right") - 1
 
     @property

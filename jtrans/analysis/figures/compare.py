@@ -150,7 +150,7 @@ def sentence_bleu_figure(study: Study) -> Figure:
 def shown_sentence_scores(
     study: Study, subject: Subject | Member | FileMember, metric: str
 ) -> NDArray[np.float64]:
-    """Return sacreBLEU's score of every sentence that `subject.hypotheses` shows.
+    """Return sacreBLEU's score of every sentence that `subject.hypotheses` shows, [sentences].
 
     Args:
         study: provides the references, all of which are used.

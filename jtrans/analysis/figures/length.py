@@ -44,7 +44,7 @@ def length_figures(study: Study, binning: Binning = AS_IN_PAPER) -> list[Figure 
 
 
 def length_bins(study: Study, binning: Binning) -> tuple[Bins, NDArray[np.int64]]:
-    """Return bins of lengths in words, and the bin of every sentence."""
+    """Return bins of lengths in words, and the bin of every sentence, [sentences]."""
     lengths = np.array([len(words) for words in study.text.length_side.words])
     bins = binning.make(lengths, Bins.equal(GAP))
     return bins, bins.find(lengths)
@@ -102,8 +102,8 @@ def _ratio_figure(study: Study) -> Figure:
         question="Are the translations as long as the references?",
         x_label="test set",
         y_label="hypothesis words / reference words",
-        note="Words before BPE, summed over the test set; of several references the one closest in "
-        f"length.{study.words.note}",
+        note="Words before BPE, summed over the test set, against the reference closest in length."
+        f"{study.words.note}",
         kind="bars",
         baseline=1.0,
         highest=None,
@@ -128,8 +128,8 @@ def _difference_figure(study: Study) -> Figure:
         title="Length difference",
         question="How many words longer or shorter than the reference are the translations?",
         x_label="hypothesis words minus reference words",
-        note="Words before BPE; of several references the one closest in length. The bins are "
-        f"those of compare-mt.{study.words.note}",
+        note="Words before BPE, against the reference closest in length. The bins are those of "
+        f"compare-mt.{study.words.note}",
     )
 
 

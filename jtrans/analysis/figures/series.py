@@ -66,11 +66,11 @@ def binned_figure(
     Args:
         study: the systems.
         values: per system and seed, the summands of every item, [items, columns].
-        place: the bin of each item, -1 to leave it out.
+        place: the bin of each item, -1 to leave it out, [items].
         bins: their labels.
         score: turns sums into values, [..., columns] -> [...].
         drawn_score: the score of drawn test sets, if it differs.
-        sentence: the sentence of each item; None if the items are the sentences.
+        sentence: the sentence of each item, [items]; None if the items are the sentences.
         highest: the highest possible value, None without limit.
         words: the other fields of the figure: its name, title, question, labels and note.
     """
@@ -101,7 +101,7 @@ def share_figure(
 
     Args:
         study: the systems.
-        places: per system and seed, the bin of every sentence.
+        places: per system and seed, the bin of every sentence, [sentences].
         bins: their labels.
         words: the other fields of the figure: its name, title, question, labels and note.
     """

@@ -44,7 +44,7 @@ def drawing_style(style: Any, families: list[str]) -> Iterator[None]:
 def fonts_for(texts: Iterable[str]) -> tuple[list[str], str]:
     """Return the families that show some texts together, and the characters that none has.
 
-    The default comes first: matplotlib takes each character from the first family that has it.
+    The default comes first: matplotlib draws each character in the first family that has it.
     """
     missing = {character for text in texts for character in text if character.isprintable()}
     families = [DEFAULT]

@@ -21,7 +21,7 @@ COLOURS = [
     "#56B4E9",  # sky
     "#000000",
 ]
-# the same for text, and for the dark page: with a contrast of at least 4.5
+# variants for text and for the dark page, with a contrast of at least 4.5
 TEXT_COLOURS = ["#0072B2", "#C25600", "#008662", "#A36186", "#9C6C00", "#3B7CA1", "#000000"]
 DARK_COLOURS = ["#4799C8", "#E18B47", "#47B99A", "#DA9FC0", "#EDBA47", "#85C9EF", "#E9E9EE"]
 FLAT = 1e-6  # relative to the values: a smaller range counts as empty

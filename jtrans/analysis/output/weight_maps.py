@@ -17,7 +17,7 @@ CELL, SMALL_CELL = 0.46, 0.13  # inches, the side of cells with and without numb
 POSITIVE, NEGATIVE = "#0072B2", "#D55E00"
 GREY = "#555555"
 DARK = 0.55  # share of the greatest weight above which numbers are white
-LEGEND = 280.0  # px; beside a narrower table, otherwise in the table's empty corner
+LEGEND = 280.0  # px; it is beside a narrower table, or in the empty corner of a wider one
 WIDTHS = (("wide", 680), ("narrow", 340))  # px, of the two drawings for a page
 
 

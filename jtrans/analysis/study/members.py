@@ -93,7 +93,7 @@ class SplitText:
     def only_first(self) -> str:
         """A sentence for the notes of figures that use only one reference; often empty."""
         number = len(self.references)
-        return f" Of the {number} references of a sentence, the first." if number > 1 else ""
+        return f" Only the first of the {number} references is used." if number > 1 else ""
 
 
 @dataclass(frozen=True)

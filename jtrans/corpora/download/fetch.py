@@ -151,7 +151,11 @@ def forget(part: Path) -> None:
 def alone(
     path: Path, progress: Progress, patience_seconds: float = 3600.0
 ) -> contextlib.AbstractContextManager[None]:
-    """Keep other processes from writing the same file or folder; wait while another writes it."""
+    """Keep other processes from writing the same file or folder; wait while another writes it.
+
+    Raises:
+        WorkError: after `patience_seconds` the other process is still writing.
+    """
     owner_file = path.with_name(f"{path.name}.lock.json")
     name = path.name.removesuffix(".part")
     if owner_file.exists():

@@ -107,7 +107,7 @@ def project(
 
 
 def overlaps(words: Sequence[str], side: TextSide, others: Sequence[str]) -> list[list[int]] | None:
-    """Return `owners` of two segmentations whose characters agree, ignoring case; None otherwise.
+    """Return `owners` of two segmentations whose characters agree, ignoring case; else None.
 
     Args:
         words: the words of a tagger or of gold annotation.

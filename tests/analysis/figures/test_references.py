@@ -49,8 +49,8 @@ def test_accuracies_and_the_f_measure_are_those_of_the_first_and_say_so(
     one, two = ([*position_figures(s), *frequency_figures(s)] for s in both)
     assert _numbers(one) == _numbers(two)
     assert len(two) == 5
-    assert all(item.note.endswith("Of the 2 references of a sentence, the first.") for item in two)
-    assert not any("references of a sentence" in item.note for item in one)
+    assert all(item.note.endswith("Only the first of the 2 references is used.") for item in two)
+    assert not any("references is used" in item.note for item in one)
 
 
 def test_ngrams_match_any_reference_as_often_as_one_has_them(both: tuple[Study, Study]) -> None:
