@@ -34,14 +34,8 @@ def assemble(
 ) -> int:
     """Assemble a prepared corpus in `folder`, which appears only when complete.
 
-    Args:
-        folder: the prepared corpus to create.
-        pipeline: the complete pipeline.
-        splits: the encoded parts of each split.
-        texts: the raw text of each split of the corpus.
-        label_kinds: the kinds of labels that the parts have.
-        word_counts: the files of word counts of both sides; none without training text.
-        info: the contents of corpus.json, except its list of files.
+    `splits` holds the encoded parts of each split, `texts` the raw text of the corpus, and `info`
+    the contents of corpus.json, except its list of files.
 
     Returns:
         The number of pairs without gold annotation because their words do not match the text.
@@ -105,13 +99,7 @@ def corpus_info(
 def write_ids(
     stem: Path, arrays: Iterable[NDArray[np.int32]], lengths: Sequence[NDArray[np.int64]]
 ) -> None:
-    """Write one side of a split as STEM.npy and STEM.offsets.npy.
-
-    Args:
-        stem: the path without its ending.
-        arrays: the ids of consecutive sentences, [ids] each.
-        lengths: the lengths of these sentences, [sentences] each.
-    """
+    """Write ids, [ids] each, and lengths, [sentences] each, as STEM.npy and STEM.offsets.npy."""
     offsets = np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum()
     write_array_parts(stem.with_name(f"{stem.name}.npy"), arrays, int(offsets[-1]), np.int32)
     path = stem.with_name(f"{stem.name}.offsets.npy")

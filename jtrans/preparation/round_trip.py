@@ -33,12 +33,8 @@ def leftover_warning(
         return None
     if side.segmenter == "whitespace" and "pieces" not in leftover.kind:
         return None
-    if split != "train":
-        effect = "scores would suffer"
-    elif is_target:
-        effect = "translations would have them, too"
-    else:
-        effect = "all text to translate would need them, too"
+    later = "translations would have" if is_target else "all text to translate would need"
+    effect = f"{later} them, too" if split == "train" else "scores would suffer"
     return (
         f"{split}.{side.language} has {leftover.kind} in {leftover.lines:,} of its first "
         f"{len(lines):,} lines, such as {leftover.example}; {effect}: undo them "

@@ -141,10 +141,8 @@ def _changes(
         changes.append("share of train for valid")
     before, now = _today(info["options"]), _today(record["options"])
     is_merged = any("parts_digest" in each for each in (info, record))  # records no pipeline
-    has_other_pipeline = not is_merged and (
-        info.get("pipeline_digest") != record.get("pipeline_digest")
-    )
-    if has_other_pipeline:
+    is_other = not is_merged and info.get("pipeline_digest") != record.get("pipeline_digest")
+    if is_other:
         changes.append("text pipeline")
     changes += [
         f"--{name.replace('_', '-')} ({_show(before.get(name, False))}, now {_show(value)})"
@@ -152,7 +150,7 @@ def _changes(
         # an option that a version did not have was off
         if (before.get(name) or False) != (value or False)
         and name not in unknown
-        and not (has_other_pipeline and name in PIPELINE_OPTIONS)
+        and not (is_other and name in PIPELINE_OPTIONS)
     ]
     for key in ("labels_digest", "dictionary_digest", "codes_digest", "parts_digest"):
         if info.get(key) != record.get(key) and not changes:

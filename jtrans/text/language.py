@@ -161,8 +161,7 @@ def split_languages(pair: str) -> tuple[str, str]:
     elif best:
         raise usage_error(
             f"--languages {pair} names one language twice, and its files would have one name",
-            "give one side and its files a regional code: "
-            f"--languages {best[0][0]}-{best[0][0]}_XX",
+            f"give one side and its files a region: --languages {best[0][0]}-{best[0][0]}_XX",
         )
     else:
         if not best and len(splits) == 1 and all(splits[0]):

@@ -105,10 +105,7 @@ def _shortened(names: Sequence[str], most: int, fits: Callable[[str], bool]) -> 
 
 
 def _start(names: Sequence[str], fits: Callable[[str], bool]) -> int:
-    """Return how much of the beginning that names share to drop: up to a separator, if possible.
-
-    It is the first separator after which all of them fit, or else the last.
-    """
+    """Return after which separator of their shared beginning all names fit, or else the last."""
     if len(names) < 2:
         return 0
     shared = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))

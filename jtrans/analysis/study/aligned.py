@@ -19,8 +19,7 @@ def read_aligned(names: Sequence[str], *, source: int | None) -> list[list[str]]
 
     Args:
         names: the files.
-        source: the position of the source file, of whose JSON lines the sources are taken; None
-            without one.
+        source: the position of the file whose JSON lines are read for their sources, if any.
 
     Raises:
         CorpusError: a file cannot be read, is empty, or has another number of lines; or JSON lines

@@ -222,10 +222,7 @@ def seed_groups(members: Sequence[Member]) -> list[list[Member]]:
 
 
 def all_but_seed(run: Run, _followed: Collection[str] = ()) -> str:
-    """Return a key that is the same for runs that differ only by seed.
-
-    The runs whose weights they began with may also differ by seed.
-    """
+    """Return a key of all but the seed of a run and of the runs whose weights it began with."""
     values = run.trained_config(system_configs()).model_dump(mode="json")
     for name in ("seed", *BOOKKEEPING):
         values["training"].pop(name, None)

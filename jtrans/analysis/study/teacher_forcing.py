@@ -14,11 +14,9 @@ class TeacherForcedSplit:
     """Every reference token of a split in order, with the ``</s>`` of each sentence."""
 
     ids: NDArray[np.int32]  # of the reference tokens, [tokens]
-    # log-probability of each token given the source and the tokens before it, [tokens]
-    log_probs: NDArray[np.float32]
+    log_probs: NDArray[np.float32]  # of each token given the source and earlier tokens, [tokens]
     hits: NDArray[np.bool_]  # whether each token was the most probable, [tokens]
-    # where each sentence begins, and where the last one ends, [sentences + 1]
-    offsets: NDArray[np.int64]
+    offsets: NDArray[np.int64]  # where each sentence begins, and the last ends, [sentences + 1]
 
     @classmethod
     def of(

@@ -13,7 +13,7 @@ from jtrans.text.pipeline import TextPipeline, TextSide
 class StudyWords:
     """How lines are split into words that can be compared.
 
-    Lines are split as by the runs if all runs split alike; else by the segmenter that they share,
+    Lines are split as the runs split them if all do so alike; else by the segmenter they share,
     without truecasing and dictionary; else by the default segmenter of the language. Characters
     that any run removes, narrows or protects are removed, narrowed or protected in all lines.
     """

@@ -5,10 +5,9 @@ the text is prepared by default. To add a corpus, add a file, and a reader if it
 (`jtrans.corpora.formats.readers`).
 
 The text of grammar-de-en and grammar-zh-en comes with jtrans, each in a compressed file in
-`built_in/`, written by `scripts/grammar/freeze.py`. Each line is a sentence pair in columns
-separated by tabs: split, source, target, word alignments, tags and entities of the source words.
-Where no space separates two words, a `GLUE` stands between them, so that one column holds both the
-raw text and its words.
+`built_in/`, written by `scripts/grammar/freeze.py`. Each line is a pair, with columns separated by
+tabs: split, source, target, word alignments, and tags and entities of the source words. Where no
+space separates two words, a `GLUE` stands between them, so that a column holds raw text and words.
 """
 
 from __future__ import annotations
@@ -41,13 +40,11 @@ def find_entry(name: str) -> Entry:
         *(swap_name(entry.name) for entry in CATALOGUE.values() if entry.both_ways),
     ]
     longer = [other for other in names if other.startswith(f"{name}-")]
-    list_hint = "jtrans corpora lists them; your own files: jtrans prepare --train PREFIX "
-    list_hint += "--valid PREFIX --languages de-en --out DIR"
+    listing = "jtrans corpora lists them; your own files: jtrans prepare --train PREFIX "
+    listing += "--valid PREFIX --languages de-en --out DIR"
     raise CorpusError(
         f"no corpus called {name} in the catalogue",
-        hint=f"did you mean {' or '.join(longer)}?"
-        if longer
-        else name_hint(name, names, list_hint),
+        hint=f"did you mean {' or '.join(longer)}?" if longer else name_hint(name, names, listing),
         kind="corpus.unknown",
     )
 

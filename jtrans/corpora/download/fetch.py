@@ -151,11 +151,7 @@ def forget(part: Path) -> None:
 def alone(
     path: Path, progress: Progress, patience_seconds: float = 3600.0
 ) -> contextlib.AbstractContextManager[None]:
-    """Keep other processes from writing the same file or folder; wait while another writes it.
-
-    Raises:
-        WorkError: after `patience_seconds` the other process is still writing.
-    """
+    """Keep other processes from writing a file or folder; wait for one that does, or raise."""
     owner_file = path.with_name(f"{path.name}.lock.json")
     name = path.name.removesuffix(".part")
     if owner_file.exists():

@@ -63,10 +63,7 @@ class Store:
         return self.folder / "files" / key[:KEY_LETTERS] / mirror.file
 
     def find(self, source: OriginalFile, *, thoroughly: bool = False) -> Download | None:
-        """Return a file from the cache, if it is there and of the right size and kind.
-
-        If `thoroughly`, a file of an earlier version is read to its end, and not used if damaged.
-        """
+        """Return a file from the cache; `thoroughly` rules out damaged ones of earlier versions."""
         usable = filter(None, map(self._usable, source.mirrors))
         for download in usable:
             is_older = thoroughly and download.path.parent in self.older

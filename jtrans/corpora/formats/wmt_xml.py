@@ -65,10 +65,7 @@ def read_wmt_xml(path: Path, languages: tuple[str, str]) -> ParallelText:
 
 
 def _is_in(languages: tuple[str, str], side: int, tag: str) -> bool:
-    """Return whether text with a tag is on a side.
-
-    The other side's exact tag is not: for pt and pt-BR, "pt-BR" is on the second side only.
-    """
+    """Return whether text with a tag is on a side; text with the other side's exact tag is not."""
     own, other = languages[side], languages[1 - side]
     is_other = plain_tag(tag) == plain_tag(other) != plain_tag(own)
     return fits_language(own, tag) and not is_other

@@ -107,12 +107,9 @@ def project(
 
 
 def overlaps(words: Sequence[str], side: TextSide, others: Sequence[str]) -> list[list[int]] | None:
-    """Return `owners` of two segmentations whose characters agree, ignoring case; else None.
+    """Return the `owners` of `others`, the words of `side`, ignoring case.
 
-    Args:
-        words: the words of a tagger or of gold annotation.
-        side: the side whose segmenter gave `others`.
-        others: the words of the same sentence in the pipeline.
+    None if the characters of the two texts differ.
     """
     text = [side.normalise(word).replace(" ", "").lower() for word in words]
     lowered = [other.lower() for other in side.surfaces(others)]
