@@ -19,17 +19,19 @@ OTHER_NUMBERS, OTHER_END = 1.0, 0.5
 _DIGITS = re.compile(r"[0-9]+")
 
 
-def check_counts(source: Sequence[str], target: Sequence[str], names: tuple[str, str]) -> None:
-    """Check that two sides, called `names`, can be paired line by line.
+def check_counts(
+    source: Sequence[str], target: Sequence[str], names: tuple[str, str], unit: str = "line"
+) -> None:
+    """Check that two sides, called `names`, can be paired line by line, or by another `unit`.
 
     Raises:
         CorpusError: the counts differ, or both are empty.
     """
     if len(source) != len(target):
         raise CorpusError(
-            f"{names[0]} has {how_many(len(source), 'line')}, {names[1]} has {len(target):,}: "
-            "line i of one must be the translation of line i of the other; "
-            + _guess(source, target, names),
+            f"{names[0]} has {how_many(len(source), unit)}, {names[1]} has {len(target):,}: "
+            f"{unit} i of one must be the translation of {unit} i of the other; "
+            + _guess(source, target, names, unit),
             hint="compare the two there, and recreate both from the same original",
             kind="corpus.line-counts",
         )
@@ -68,17 +70,20 @@ def _disagreement(longer: Sequence[str], shorter: Sequence[str], shift: int) -> 
     return cost
 
 
-def _guess(source: Sequence[str], target: Sequence[str], names: tuple[str, str]) -> str:
+def _guess(source: Sequence[str], target: Sequence[str], names: tuple[str, str], unit: str) -> str:
     sides = sorted(zip((source, target), names, strict=True), key=lambda side: len(side[0]))
     (shorter, other), (longer, name) = sides
     intact = probable_break(longer, shorter)
     extra = len(longer) - len(shorter)
     if intact == len(shorter):
-        return f"judging by their contents, the end is missing: {other} from line {intact + 1:,} on"
-    lines = f"line {intact + 1:,}" if extra == 1 else f"lines {intact + 1:,} to {intact + extra:,}"
+        return (
+            f"judging by their contents, the end is missing: {other} from {unit} {intact + 1:,} on"
+        )
+    first = f"{unit} {intact + 1:,}"
+    missing = first if extra == 1 else f"{unit}s {intact + 1:,} to {intact + extra:,}"
     return (
-        f"judging by their contents, the pairing probably breaks at line {intact + 1:,} "
-        f"({lines} of {name} missing in {other})"
+        f"judging by their contents, the pairing probably breaks at {first} "
+        f"({missing} of {name} missing in {other})"
     )
 
 

@@ -280,7 +280,7 @@ def read_info(folder: Path) -> dict[str, Any]:
         raise damaged(folder, error.message) from error
     if not isinstance(info, dict) or "pipeline_sha256" not in info:
         raise CorpusError(
-            f"{folder} is not a prepared corpus: its corpus.json is of something else",
+            f"{folder} is not a prepared corpus: jtrans prepare did not write its corpus.json",
             hint="name another folder, or prepare the corpus again, with another --out",
             kind="corpus.not-ours",
         )

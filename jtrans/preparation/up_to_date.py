@@ -99,7 +99,8 @@ def _corpus_info(folder: Path) -> dict[str, Any]:
         return {}
     if not isinstance(info, dict) or "pipeline_sha256" not in info:
         raise CorpusError(
-            f"{folder} exists and is not a prepared corpus: its corpus.json is of something else",
+            f"{folder} exists and is not a prepared corpus: "
+            "jtrans prepare did not write its corpus.json",
             hint="choose another --out",
             kind="corpus.not-ours",
         )

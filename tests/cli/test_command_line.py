@@ -162,10 +162,12 @@ def check_command(line: str) -> None:
 def documented() -> list[str]:
     """Return every command line of the documents."""
     files = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+    fenced = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
     blocks = [
         block.replace("\\\n", " ")
         for path in files
-        for block in re.findall(r"```(?:sh)?\n(.*?)```", path.read_text("utf-8"), re.DOTALL)
+        for language, block in fenced.findall(path.read_text("utf-8"))
+        if language in ("", "sh")
     ]
     commands = re.compile(r"^(?:[^#\n|]*\| )?(jtrans [^;&>|\n]+)", re.MULTILINE)
     return [line for block in blocks for line in commands.findall(block)]

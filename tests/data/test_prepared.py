@@ -123,7 +123,9 @@ def test_a_corpus_json_of_something_else_is_not_to_be_replaced(
     folder: Path, content: object
 ) -> None:
     (folder / "corpus.json").write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(CorpusError, match=r"corpus\.json is of something else") as caught:
+    with pytest.raises(
+        CorpusError, match=r"jtrans prepare did not write its corpus\.json"
+    ) as caught:
         PreparedCorpus.open(folder)
     assert "--force" not in str(caught.value.hint)
 

@@ -66,8 +66,7 @@ def read_sentences(path: Path) -> Iterator[ConlluSentence]:
     """
     lines = LineFile(path)
     has_entities = any(_ENTITY.search(line) for line in lines)
-    sentence, number = _Sentence(), 0
-    count = 0
+    sentence, count = _Sentence(), 0
     for number, line in enumerate([*lines, ""], start=1):
         if not line.strip():
             if sentence.words:

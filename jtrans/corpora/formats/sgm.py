@@ -63,7 +63,9 @@ def read_sgm(source: Path, targets: Sequence[Path]) -> ParallelText:
 def _in_order(
     original: dict[Key, str], segments: dict[Key, str], source: Path, target: Path
 ) -> list[str]:
-    check_counts(list(original.values()), list(segments.values()), (str(source), str(target)))
+    check_counts(
+        list(original.values()), list(segments.values()), (str(source), str(target)), "segment"
+    )
     missing = [key for key in original if key not in segments]
     if missing:
         raise CorpusError(

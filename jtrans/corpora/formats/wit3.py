@@ -48,7 +48,7 @@ def read_xml(source: Path, target: Path) -> ParallelText:
 def _pair(source: Path, target: Path, read: Callable[[LineFile], list[str]]) -> ParallelText:
     files, names = (LineFile(source), LineFile(target)), (str(source), str(target))
     sides = read(files[0]), read(files[1])
-    check_counts(*sides, names)
+    check_counts(*sides, names, "segment")
     return ParallelText(*sides, names, notes=notes_of(files))
 
 

@@ -64,7 +64,7 @@ def test_a_missing_segment_is_named(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="no segment 1 of document B"):
         read_sgm(write(tmp_path / "s.sgm", SOURCE), [write(tmp_path / "r.sgm", other)])
     short = references("r1").replace("<seg id=2>r1 A2</seg>", "")
-    with pytest.raises(CorpusError, match=r"has 3 lines, .* has 2"):
+    with pytest.raises(CorpusError, match=r"has 3 segments, .* has 2"):
         read_sgm(write(tmp_path / "s.sgm", SOURCE), [write(tmp_path / "r.sgm", short)])
 
 
@@ -108,7 +108,7 @@ def test_segments_of_xml_sets_get_a_plain_apostrophe_and_keep_entities(tmp_path:
 def test_xml_sets_of_different_length_are_refused(tmp_path: Path) -> None:
     short = XML.replace('<seg id="2">', "<x>")
     files = [write(tmp_path / "a.xml", XML), write(tmp_path / "b.xml", short)]
-    with pytest.raises(CorpusError, match=r"a\.xml has 2 lines, .*b\.xml has 1"):
+    with pytest.raises(CorpusError, match=r"a\.xml has 2 segments, .*b\.xml has 1"):
         read_xml(*files)
     with pytest.raises(CorpusError, match="no <seg id> lines"):
         read_xml(files[0], write(tmp_path / "c.xml", "<mteval></mteval>\n"))
