@@ -361,5 +361,5 @@ def test_a_stuck_rank_says_where_it_is_and_ends_all(
     for process in ranks:
         process.join()
     assert (rank, ranks[1].exitcode) == (0, 1)
-    assert "rank 1 is stuck" in fault
+    assert "rank 1 has been stuck" in fault
     assert "time.sleep(60.0)" in fault  # its stack

@@ -1,9 +1,9 @@
 """Deal the micro-batches of an update out to ranks.
 
-The list is the same on every rank and so is the result: no rank has to ask another. The sentences
-of an update, in their order, are a line whose length is their cost; every rank has a stretch of
-equal cost. So at most one micro-batch is cut for each border between two ranks, and an update of a
-single micro-batch is work for all.
+Every rank computes the same result from the same list, without communication. The sentences of an
+update are laid out in their order along a line, by cost, and every rank gets a stretch of equal
+cost. So at most one micro-batch is cut for each border between two ranks, and even a single
+micro-batch is shared by all.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 
 from jtrans.training.updates import MicroBatch
 
-# A border this near to that of a micro-batch, in shares of a rank, is moved there: a micro-batch of
-# a few sentences takes nearly as long as one of many.
+# A border of a rank this close to one of a micro-batch, in parts of a rank's share, is moved there:
+# a micro-batch of a few sentences takes nearly as long as one of many.
 SLIVER = 0.125
 
 
 def deal(
     micro_batches: Sequence[MicroBatch], costs: Sequence[float], ranks: int
 ) -> list[list[MicroBatch]]:
-    """Return the micro-batches of every rank; together they have all sentences once.
+    """Return the micro-batches of every rank; together they have each sentence once.
 
     A rank gets none if there are fewer sentences than ranks.
 
@@ -50,11 +50,11 @@ def deal(
 def deal_evenly(
     micro_batches: Sequence[MicroBatch], costs: Sequence[float], ranks: int
 ) -> list[tuple[list[MicroBatch], int]]:
-    """Return the micro-batches of every rank, equally many, and how many of its last are idle.
+    """Return equally many micro-batches for every rank, and how many of its last are idle.
 
-    Ranks whose weights are sharded gather them together, in every pass. A rank with fewer
-    micro-batches halves its largest ones; if it has too few sentences, it adds idle passes of the
-    update's first sentence, which must count nothing.
+    Ranks with sharded weights gather them together, in every pass. A rank with fewer micro-batches
+    halves its largest ones; if it has too few sentences, it adds idle passes of the update's first
+    sentence, which must not be counted.
     """
     dealt = deal(micro_batches, costs, ranks)
     most = max(len(rank_parts) for rank_parts in dealt)

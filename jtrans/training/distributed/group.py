@@ -1,8 +1,9 @@
 """A group of processes that train one model together.
 
-Each computes the gradient of its share of an update (`deal`), one sum over all makes it that of
-the whole update, and all take the same step. The first rank decides by its clock; whatever else
-decides what comes next, all ranks know. Results of collectives are the same bits on every rank.
+Each computes the gradient of its share of an update (`deal`), the sum over all ranks is that of the
+whole update, and all take the same step. Decisions about time follow the clock of the first rank;
+all others depend on values that all ranks have. Results of collectives are bitwise the same on
+every rank.
 """
 
 from __future__ import annotations
@@ -44,15 +45,15 @@ Value = TypeVar("Value")
 def joined(
     device: str | None, *, shard_model: bool, should_stop: Callable[[], bool]
 ) -> Iterator[Ranks]:
-    """Join the processes that train together, as the environment says; alone without any.
+    """Join the processes that train together according to the environment, if there are any.
 
     Args:
-        device: the name of the device of all.
-        shard_model: whether each holds a shard of the weights only.
-        should_stop: asked while the others are waited for.
+        device: the name of the device, the same for all.
+        shard_model: whether each holds only a shard of the weights.
+        should_stop: called while waiting for the others.
 
     Raises:
-        NotMetError: `should_stop` was true before all had come.
+        NotMetError: `should_stop` was true before all had joined.
         ConfigError: the environment is inconsistent, the processes cannot meet, or a single one has
             nothing to share the weights with.
         LostRankError: another rank has died.
@@ -92,13 +93,14 @@ class Group(Ranks):
 
     Args:
         place: its place.
-        device: the name of the device of all; that of a GPU without number is the rank's own.
-        shard_model: whether each rank holds a shard of the weights only.
-        should_stop: asked while the others are waited for.
+        device: the name of the device, the same for all; "cuda" is a different GPU on each rank.
+        shard_model: whether each rank holds only a shard of the weights.
+        should_stop: called while waiting for the others.
 
     Raises:
-        ConfigError: the processes cannot meet.
-        StopRequestError: `should_stop` was true before all had come.
+        ConfigError: the port is in use, or there are more processes than GPUs.
+        LostRankError: another rank did not join, or left.
+        StopRequestError: `should_stop` was true before all had joined.
     """
 
     def __init__(
@@ -116,7 +118,7 @@ class Group(Ranks):
         is_gpu = resolve_device(device_name).type == "cuda"
         if is_gpu:
             torch.cuda.set_device(resolve_device(device_name))
-        # a launcher of ours ends the others, too, once all have come
+        # our own launcher passes a signal on to all: each stops once all have joined
         stops = should_stop if launcher_process() is None else lambda: False
         name = meet(place, "cpu:gloo,cuda:nccl" if is_gpu else "gloo", stops)
         # objects and agreements stay on the CPU, where a dead rank is noticed at once
@@ -139,8 +141,8 @@ class Group(Ranks):
             dist.destroy_process_group()
 
     def tell(self, error: Exception) -> Failure | None:
-        """Tell the other ranks of an error; return the error of a rank that told one first."""
-        self._is_lost = True  # the others will be gone
+        """Report an error to the other ranks; return the failure of a rank that reported first."""
+        self._is_lost = True  # the others will end, too
         if not isinstance(error, JtransError):
             return self.watchdog.tell(repr(error))
         is_final = not isinstance(error, InternalError | LostRankError)
@@ -152,7 +154,11 @@ class Group(Ranks):
         return f" in each of {how_many(self.count, 'process', 'es')}{sharded}"
 
     def device(self, name: str | None) -> str | None:
-        """Return the device of this rank, where `name` is that of all."""
+        """Return the device of this rank, given the name that is the same for all.
+
+        Raises:
+            ConfigError: this machine has more processes than GPUs.
+        """
         chosen = resolve_device(name)
         if chosen.type != "cuda" or chosen.index is not None:
             return name
@@ -167,7 +173,7 @@ class Group(Ranks):
         return f"cuda:{self.place.local_rank}"
 
     def hearing(self, should_stop: Callable[[], bool]) -> Callable[[], bool]:
-        """Return `should_stop`, which is then also true if another rank has been asked."""
+        """Return a form of `should_stop` that is also true if another rank has been asked."""
 
         def heard() -> bool:
             if should_stop():
@@ -177,7 +183,7 @@ class Group(Ranks):
         return heard
 
     def doing(self, text: str) -> None:
-        """Note what this rank does next, for the message if it never ends."""
+        """Note what this rank does next, for the message if it gets stuck."""
         self.watchdog.doing(text)
 
     # The data of an update
@@ -185,16 +191,16 @@ class Group(Ranks):
     def deal(
         self, micro_batches: Sequence[MicroBatch], costs: Callable[[MicroBatch], float]
     ) -> tuple[Sequence[MicroBatch], int]:
-        """Return the micro-batches of an update for this rank; how many of the last are idle."""
+        """Return this rank's micro-batches of an update, and how many of the last are idle."""
         each = [costs(micro_batch) for micro_batch in micro_batches]
         if self.is_sharding:
             return deal_evenly(micro_batches, each, self.count)[self.rank]
         return deal(micro_batches, each, self.count)[self.rank], 0
 
     def begin_micro_batch(self, seed: int, update: int, indices: MicroBatch) -> None:
-        """Seed the random generators by seed, update and first sentence.
+        """Seed the random generators from seed, update and first sentence.
 
-        So a resumed run draws the same dropout, and no generator has to be saved for each rank.
+        So a resumed run draws the same dropout without a saved generator for each rank.
         """
         self.doing(f"computing {indices.size:,} sentence pairs")
         state = np.random.SeedSequence([seed, update, int(indices[0])]).generate_state(2)
@@ -204,14 +210,14 @@ class Group(Ranks):
     def add_up(self, parameters: Iterable[Parameter], losses: Tensor) -> Tensor:
         """Replace the gradients of an update by their sums over all ranks; return the losses' sums.
 
-        The gradients become views of the one buffer that is added up. Where weights are sharded,
-        the backward pass has added up their gradients already.
+        The gradients become views of the one buffer that is summed. If weights are sharded, the
+        backward pass has summed their gradients already.
         """
         if self.is_sharding:
             self._call(lambda: dist.all_reduce(losses))
             return losses
         trained = [parameter for parameter in parameters if parameter.requires_grad]
-        if self._used is None:  # the same in all updates, but this rank may have none in this one
+        if self._used is None:  # the same in all updates; here some rank may have no micro-batch
             has_gradient = torch.tensor([parameter.grad is not None for parameter in trained]).int()
             self._call(lambda: dist.all_reduce(has_gradient, group=self._control))
             self._used = (has_gradient > 0).tolist()
@@ -250,14 +256,14 @@ class Group(Ranks):
         """Agree on the time, and on whether any rank has been asked to stop.
 
         Returns:
-            The micro-batches that the other ranks have split.
+            The number of micro-batches that the other ranks have split.
         """
         if self._is_lost:
             return 0
         clock = time.monotonic() if self.is_first else 0.0
-        words = torch.tensor([clock, should_stop(), splits], dtype=torch.float64)
-        self._call(lambda: dist.all_reduce(words, group=self._control))
-        self._time, stops, total = words.tolist()
+        sums = torch.tensor([clock, should_stop(), splits], dtype=torch.float64)
+        self._call(lambda: dist.all_reduce(sums, group=self._control))
+        self._time, stops, total = sums.tolist()
         self._stops = stops > 0.0
         return int(total) - splits
 
@@ -315,8 +321,8 @@ class Group(Ranks):
 
     def _lost(self, error: RuntimeError) -> LostRankError:
         self._is_lost = self.watchdog.is_leaving = True
-        self.doing("leaving, as another rank is lost")  # not waiting any more, so not for ever
+        self.doing("leaving, as another rank is lost")  # which, unlike `WAITING`, has a time limit
         return LostRankError(
             self.watchdog.explain() or f"the connection to another rank is lost: {error}",
-            hint=CONTINUES if launcher_process() is None else None,  # ours may restart it
+            hint=CONTINUES if launcher_process() is None else None,  # our launcher may restart it
         )

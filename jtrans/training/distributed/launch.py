@@ -1,9 +1,9 @@
 """Start the processes that train together on this machine, and start them again if one dies.
 
-torch's elastic agent does both. Each process runs the same command as this one, finds its place in
+torch's elastic agent does both. Each process runs the same command as this one, reads its rank from
 its environment and writes to the streams of this process. The agent takes every exit code but 0 for
 a crash, so a process that must not be started again (done, stopped, or with an error that would
-recur) exits with 0 and writes its own code to a file.
+recur) exits with 0 and writes its real exit code to a file.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def launch(
         arguments: of the command line.
         processes: how many.
         max_restarts: how often all are started again after one has died.
-        report: receives what happened to a process.
-        stop_signal: a signal that asked to stop, which the processes get, too.
+        report: receives the description of each process that died.
+        stop_signal: returns the signal that asked to stop, which is passed on; None if none did.
 
     Raises:
-        WorkError: a process died once too often.
+        WorkError: a process died more than `max_restarts` times, or the processes cannot connect.
     """
     with tempfile.TemporaryDirectory(prefix="jtrans-") as name, _environment(name, processes):
         folder = Path(name)
@@ -107,22 +107,22 @@ class _Agent(threading.Thread):
             rank, failure = error.get_first_failure()
             name = f"rank {rank} (process {failure.pid})"
             self.fault = WorkError(
-                f"{name} {_how(failure.exitcode)}",
+                f"{name} {_describe_exit(failure.exitcode)}",
                 hint=CONTINUES,
                 kind="distributed.lost",
             )
         except RendezvousError:
             self.fault = WorkError(
                 "the processes cannot reach each other at localhost",
-                hint="it must be this machine, with its loopback interface up (ip link set lo up)",
+                hint="localhost must be this machine, with its loopback interface up "
+                "(ip link set lo up)",
                 kind="distributed.network",
             )
         except Exception as error:
             self.fault = error
 
 
-def _how(code: int) -> str:
-    """Return how a process ended, by its exit code."""
+def _describe_exit(code: int) -> str:
     if code >= 0:
         return f"ended with exit code {code}"
     with contextlib.suppress(ValueError):
@@ -136,7 +136,7 @@ def _environment(folder: str, processes: int) -> Iterator[None]:
     new = {LAUNCHER: f"{os.getpid()}:{folder}"}
     # each process computes with its share of the processors
     new |= {"OMP_NUM_THREADS": str(max(1, available_cpus() // processes))}
-    new |= {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # not the stacks of a connection that has ended
+    new |= {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # without stack traces of closed connections
     if sys.platform == "linux":
         new |= {"GLOO_SOCKET_IFNAME": "lo"}  # a host's own name need not have an address
     new = {name: value for name, value in new.items() if name == LAUNCHER or name not in os.environ}

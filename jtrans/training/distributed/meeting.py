@@ -1,7 +1,7 @@
 """How the processes of a group find each other in the store that their launcher keeps.
 
-The store outlives a restart of the processes, and then holds what those before them wrote. So the
-ranks first agree on a name that none of them has used before, and write everything below it.
+The store outlives a restart of the processes, and still holds what the earlier ones wrote. So the
+ranks first agree on a name that was never used before, and write everything below it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from jtrans.training.distributed.watchdog import STUCK_SECONDS
 from jtrans.training.stopping import StopRequestError
 
 POLL_SECONDS = 0.05
-LAST_SECONDS = 5.0  # for others to come, after a request to stop
+LAST_SECONDS = 5.0  # for others to join, after a request to stop
 TIMEOUT = datetime.timedelta(seconds=2 * STUCK_SECONDS)
 
 
@@ -36,12 +36,12 @@ def meet(place: Place, backend: str, should_stop: Callable[[], bool]) -> str:
     Args:
         place: of this process.
         backend: of the group.
-        should_stop: asked while others are waited for.
+        should_stop: called while waiting for others.
 
     Raises:
         ConfigError: the port is in use.
-        LostRankError: another rank does not come, or left.
-        StopRequestError: `should_stop` was true, and not all have come soon.
+        LostRankError: another rank did not join, or left.
+        StopRequestError: `should_stop` was true, and not all joined within `LAST_SECONDS`.
     """
     port = os.environ.get("MASTER_PORT")
     try:
@@ -66,7 +66,7 @@ def meet(place: Place, backend: str, should_stop: Callable[[], bool]) -> str:
         raise LostRankError(
             f"the processes cannot connect to each other: {str(error).splitlines()[0]}",
             where=where,
-            hint="check that all of them run, and that all machines reach that address",
+            hint="check that all of them run, and that all machines can reach that address",
         ) from error
     return name
 
@@ -78,9 +78,9 @@ def _store() -> Store:
 
 
 class _Patience:
-    """The time that this process waits for others: less once it has been asked to stop.
+    """The time that this process waits for others: little once it has been asked to stop.
 
-    Some is left then, as others may be about to come, who would wait for it in vain.
+    It is not 0, as others that are about to join would wait for this process in vain.
     """
 
     def __init__(self, should_stop: Callable[[], bool]) -> None:
@@ -89,7 +89,7 @@ class _Patience:
         self._is_stopping = False
 
     def check(self, missing: int) -> None:
-        """Raise an error if it has run out for the rank that is missing."""
+        """Raise an error if the time has run out; `missing` is a rank that has not joined."""
         if not self._is_stopping and self._should_stop():
             self._is_stopping, self._end = True, time.monotonic() + LAST_SECONDS
         if time.monotonic() < self._end:
@@ -100,7 +100,7 @@ class _Patience:
 
 
 def _connected(patience: _Patience) -> Store:
-    """Return the store; torch waits for it where no signal is handled, so a thread does."""
+    """Return the store, from a thread: torch handles no signals while it waits for the store."""
     store: Future[Store] = Future()
 
     def connect() -> None:
@@ -117,10 +117,10 @@ def _connected(patience: _Patience) -> Store:
 
 
 def _agree_on_name(store: Store, place: Place, patience: _Patience) -> str:
-    """Return a name that the first rank gives to those that are here now.
+    """Return a name that the first rank gives to those that have joined now.
 
-    Each of the others says hello with a token of its own, which tells the answer to it from an
-    answer to an earlier process of its rank.
+    Each of the others announces itself with a token of its own, by which it distinguishes its
+    answer from one to an earlier process of its rank.
     """
     token = secrets.token_hex(8)
     if place.rank > 0:
@@ -136,11 +136,11 @@ def _agree_on_name(store: Store, place: Place, patience: _Patience) -> str:
     return token
 
 
-def _ask_for_name(store: Store, rank: int, word: str, patience: _Patience) -> str:
-    store.set(f"hello-{rank}", word)
+def _ask_for_name(store: Store, rank: int, token: str, patience: _Patience) -> str:
+    store.set(f"hello-{rank}", token)
     while True:
         answered, _, name = _read(store, f"answer-{rank}").partition(":")
-        if answered == word:
+        if answered == token:
             store.set(f"ready-{rank}", name)
             return name
         patience.check(0)

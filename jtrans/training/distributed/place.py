@@ -1,6 +1,6 @@
-"""Which of the processes that train together this one is, as its launcher says.
+"""The place of this process among those that train together, as set by its launcher.
 
-torch's launcher and others (srun, mpirun) number the processes by environment variables.
+torch's launcher and others (srun, mpirun) number the processes in environment variables.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from jtrans.errors import ConfigError
 from jtrans.files import write_bytes
 
-LAUNCHER = "JTRANS_LAUNCHER"  # number and folder of the process that started this one as a rank
+LAUNCHER = "JTRANS_LAUNCHER"  # id and folder of the process that started this one as a rank
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -66,13 +66,13 @@ def _number(name: str, default: int | None = None) -> int:
 
 
 def say_started() -> None:
-    """Tell the launcher the number of this process, which from now on can be asked to stop."""
+    """Report the id of this process to the launcher, which may ask it to stop from now on."""
     if (file := _launcher_file("pid")) is not None:
         write_bytes(file, str(os.getpid()).encode(), is_durable=False)
 
 
 def say_ended(code: int, *, is_final: bool) -> int:
-    """Tell the launcher how this process ends.
+    """Report to the launcher how this process ends.
 
     Args:
         code: its exit code.
@@ -89,16 +89,16 @@ def say_ended(code: int, *, is_final: bool) -> int:
 
 
 def launch_id() -> str | None:
-    """Return what is the same for all starts of a launch; None for a process that trains alone."""
+    """Return an id that a launch keeps over restarts; None for a process that trains alone."""
     if place_of_process() is None:
         return None
-    named = os.environ.get("TORCHELASTIC_RUN_ID", "none")  # torchrun's, unless it was given another
+    named = os.environ.get("TORCHELASTIC_RUN_ID", "none")  # also torchrun's default
     here = f"{socket.gethostname()}:{os.getppid()}"
     return os.environ.get(LAUNCHER) or (here if named == "none" else named)
 
 
 def launcher_process() -> int | None:
-    """Return the process that started this one as a rank, None for other launchers than ours."""
+    """Return the id of the jtrans process that launched this rank; None for other launchers."""
     launcher = os.environ.get(LAUNCHER)
     return int(launcher.partition(":")[0]) if launcher else None
 

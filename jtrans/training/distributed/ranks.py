@@ -1,8 +1,8 @@
-"""What the training loop asks of the processes that train together.
+"""The interface between the training loop and the processes that train together.
 
-`Ranks` is the answer of a process that trains alone, `Group` (jtrans/training/distributed/group.py)
-that of several. Every method of a group that exchanges something is called by all ranks in the same
-order, which the loop guarantees: what it does next depends only on what all of them know.
+`Ranks` implements it for a process that trains alone, `Group` for several
+(jtrans/training/distributed/group.py). All ranks call every method that communicates in the same
+order. The loop guarantees this: what it does next depends only on values that all of them have.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class LostRankError(WorkError):
 
 
 class NotMetError(WorkError):
-    """This process was asked to stop before all others had come; nothing has begun."""
+    """This process was asked to stop before all others had joined; nothing has begun."""
 
     default_kind = "distributed.not-met"
 
@@ -45,7 +45,7 @@ class Ranks:
 
     rank = 0
     count = 1
-    is_sharding = False  # each rank holds a shard of the weights
+    is_sharding = False  # whether each rank holds only a shard of the weights
 
     @property
     def is_first(self) -> bool:
@@ -57,24 +57,24 @@ class Ranks:
         return ""
 
     def device(self, name: str | None) -> str | None:
-        """Return the device of this rank, where `name` is that of all."""
+        """Return the device of this rank, given the name that is the same for all."""
         return name
 
     def hearing(self, should_stop: Callable[[], bool]) -> Callable[[], bool]:
-        """Return `should_stop`, which is then also true if another rank has been asked."""
+        """Return a form of `should_stop` that is also true if another rank has been asked."""
         return should_stop
 
     def doing(self, text: str) -> None:
-        """Note what this rank does next, for the message if it never ends."""
+        """Note what this rank does next, for the message if it gets stuck."""
 
     # The data of an update
 
     def deal(
         self, micro_batches: Sequence[MicroBatch], costs: Callable[[MicroBatch], float]
     ) -> tuple[Sequence[MicroBatch], int]:
-        """Return the micro-batches of an update for this rank, and how many of the last are idle.
+        """Return this rank's micro-batches of an update, and how many of the last are idle.
 
-        Idle ones are computed for the other ranks' sake alone, and count nothing.
+        Idle ones are computed only for the sake of the other ranks, and are not counted.
         """
         return micro_batches, 0
 
@@ -82,16 +82,19 @@ class Ranks:
         """Prepare the random generators for a micro-batch."""
 
     def add_up(self, parameters: Iterable[Parameter], losses: Tensor) -> Tensor:
-        """Replace the gradients of an update by their sums over all ranks, and return the losses'.
+        """Replace the gradients of an update by their sums over all ranks; return the losses' sums.
 
         Args:
             parameters: of the model, with the gradients of this rank's micro-batches.
-            losses: their summed losses, [n].
+            losses: the summed losses of these micro-batches, [n].
+
+        Raises:
+            LostRankError: another rank has died, or left.
         """
         return losses
 
     def noticing_losses(self) -> contextlib.AbstractContextManager[None]:
-        """Return the context of a forward pass that exchanges weights.
+        """Return a context for passes that exchange weights.
 
         Raises:
             LostRankError: another rank has died meanwhile.
@@ -105,10 +108,10 @@ class Ranks:
 
         Args:
             should_stop: whether this rank has been asked.
-            splits: the micro-batches that this rank has split since the last exchange.
+            splits: the number of micro-batches that this rank has split since the last exchange.
 
         Returns:
-            Those of the other ranks.
+            The number of micro-batches that the other ranks have split.
         """
         return 0
 

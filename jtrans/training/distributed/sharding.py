@@ -1,9 +1,9 @@
 """Shard weights, gradients and the optimiser's state over ranks: torch's FSDP2.
 
-Each layer of a model is one part, and all that is in no layer is another. A part's weights are
-gathered from all ranks when a micro-batch comes to it, forward and backward, and freed after it;
+Each layer of a model is one part, and everything outside layers is another. A part's weights are
+gathered from all ranks when a micro-batch reaches it, forward and backward, and freed afterwards;
 its gradient is summed and cut into shards as soon as it is complete. So all ranks must do equally
-many passes (`deal_evenly`), and none can repeat one.
+many passes (`deal_evenly`), and none can repeat one alone.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ Value = TypeVar("Value")
 
 
 class Sharding:
-    """A model whose weights are shards from now on, each on its rank's device.
+    """Shards the weights of a model over ranks, each on its own device.
 
     Args:
-        model: whole, on any device; the optimiser is made after this.
+        model: whole, on any device; its optimiser must be made afterwards.
         device: of this rank.
         count: how many ranks there are.
     """
 
     def __init__(self, model: nn.Module, device: torch.device, count: int) -> None:
-        # of a projection that is a part: nothing adds to its result in place
+        # this concerns projections that are parts: nothing changes their results in place
         warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view")
         mesh = init_device_mesh(device.type, (count,))
         parts: list[nn.Module] = []
@@ -50,12 +50,12 @@ class Sharding:
             sharded.set_force_sum_reduction_for_comms(True)
 
     def run(self, compute: Callable[[], Value]) -> Value:
-        """Return what a forward pass computes; weights in no layer are whole meanwhile."""
+        """Run a forward pass and return its result; weights outside layers are whole meanwhile."""
         return self._root(compute)  # type: ignore[no-any-return]
 
     @contextlib.contextmanager
     def whole(self) -> Iterator[None]:
-        """Give every rank all weights for a while: ranks may then do different work."""
+        """Gather all weights on every rank within the block, so that ranks may work differently."""
         self.run(lambda: None)  # torch takes what runs first for the root
         for part in self._parts:
             part.set_reshard_after_forward(False, recurse=False)
@@ -71,7 +71,7 @@ class Sharding:
 
 
 class _Root(nn.Module):
-    """The model as torch sees it: a forward pass calls several of its methods."""
+    """The model as one module for torch, as a forward pass calls several of its methods."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ def _outermost(module: nn.Module) -> list[Layer]:
 
 
 def _compute_within_hooks(layer: Layer) -> None:
-    """Let the compiled form of a layer run where its weights are whole, as the plain one does."""
+    """Run the compiled form of a layer within torch's hooks, where its weights are whole."""
     if layer.compiled is None:
         return
     plain, compiled = layer.forward, layer.compiled

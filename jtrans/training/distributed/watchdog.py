@@ -8,7 +8,7 @@ the others. It works while the rank computes or waits.
     silent   another rank gives no sign of life for `SILENT_SECONDS` (its process is stopped, its
              machine gone): this rank says so and ends, and the launcher ends those of its machine
     failed   another rank has failed and said why: this rank ends
-    orphan   the launcher of this rank is gone: it stops as after SIGTERM, saving its state
+    orphan   the launcher of this rank is gone: this rank stops as after SIGTERM, saving its state
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a rank has failed, in its own words, and whether it would fail again if restarted."""
+    """Why a rank has failed, and whether it would fail again if restarted."""
 
     rank: int
     host: str
@@ -56,12 +56,12 @@ class Failure:
 
 
 class Watchdog:
-    """The thread, and the words that ranks leave for each other.
+    """The thread, and the messages that ranks leave for each other.
 
     Args:
         rank: of this process.
         count: of all ranks.
-        name: of the group: the store may hold the words of one before a restart.
+        name: of the group: the store may still hold messages from before a restart.
     """
 
     def __init__(self, rank: int, count: int, name: str) -> None:
@@ -78,14 +78,15 @@ class Watchdog:
         self._main = threading.get_ident()
         self._doing, self._since = "starting", time.monotonic()
         self._beats = 0
-        self._seen: dict[int, tuple[dict[str, Any], float]] = {}  # by rank: its sign, and when new
+        # the last sign of life of each rank, and when it was first seen
+        self._seen: dict[int, tuple[dict[str, Any], float]] = {}
         self.is_stopping = False
-        self.is_leaving = False  # this rank knows that another is gone: it saves, and ends itself
+        self.is_leaving = False  # as another rank is lost, this one saves and ends by itself
 
     def start(self) -> None:
         """Start the thread."""
         if hasattr(signal, "SIGUSR1"):  # another rank sends it to one that is silent
-            with contextlib.suppress(ValueError, RuntimeError, OSError):  # stderr is no file
+            with contextlib.suppress(ValueError, RuntimeError, OSError):  # stderr is not a file
                 faulthandler.register(signal.SIGUSR1)
         self._try(self._beat)
         self._thread.start()
@@ -100,7 +101,7 @@ class Watchdog:
         """Note what this rank does from now on."""
         self._doing, self._since = text, time.monotonic()
 
-    # Words for the other ranks
+    # Messages to the other ranks
 
     def ask_to_stop(self) -> None:
         """Ask all ranks to stop."""
@@ -111,7 +112,7 @@ class Watchdog:
     def tell(
         self, message: str, *, is_final: bool = False, exit_code: int = EXIT_FAILED
     ) -> Failure | None:
-        """Tell why this rank fails; return what another has told before, None if none has."""
+        """Report why this rank fails; return the failure of a rank that reported first, if any."""
         own = Failure(self.rank, self.host, message, is_final, exit_code)
         failure = json.dumps(asdict(own))
         first = self._try(lambda: self._store.compare_set("failure", "", failure).decode())
@@ -136,7 +137,7 @@ class Watchdog:
         woken = time.monotonic()
         while not self._is_ending.wait(PULSE_SECONDS):
             now = time.monotonic()
-            if now - woken > 5 * PULSE_SECONDS:  # the process was suspended: all begins anew
+            if now - woken > 5 * PULSE_SECONDS:  # the process was suspended: restart all timers
                 self._since = now
                 self._seen = {rank: (sign, now) for rank, (sign, _) in self._seen.items()}
             woken = now
@@ -177,7 +178,7 @@ class Watchdog:
         frame = sys._current_frames().get(self._main)
         stack = "".join(traceback.format_stack(frame))
         seconds = now - self._since
-        self._end(f"rank {self.rank} is stuck for {seconds:.0f} s ({self._doing})\n{stack}")
+        self._end(f"rank {self.rank} has been stuck for {seconds:.0f} s ({self._doing})\n{stack}")
 
     def _judge_others(self, now: float) -> None:
         if self.is_leaving:
@@ -201,7 +202,7 @@ class Watchdog:
             return
         if not self.is_leaving:
             # this rank was not waiting for that one, and would not notice for a long time
-            if failure.host != self.host:  # it has said so on another machine
+            if failure.host != self.host:  # its own message is on another machine
                 _log.error(
                     "rank %d on %s has failed: %s", failure.rank, failure.host, failure.message
                 )
@@ -223,7 +224,7 @@ class Watchdog:
         return Failure(**json.loads(text)) if text else None
 
     def _try(self, ask: Callable[[], Any]) -> Any:
-        """Return what the store says; None if it is gone with its machine."""
+        """Return the result of a call of the store; None if the store is gone with its machine."""
         try:
             with self._lock:
                 return ask()
@@ -245,7 +246,7 @@ def _end_silent(pid: int) -> None:
     Only on Linux; on other systems the launcher does this later.
     """
     if process_status(pid)[1:2] != [str(os.getppid())]:
-        return  # another process has its number
+        return  # another process has its id
     with contextlib.suppress(OSError):
         os.kill(pid, signal.SIGUSR1)
         time.sleep(1.0)
