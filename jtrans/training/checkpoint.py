@@ -1,8 +1,8 @@
 """Checkpoints: everything needed to continue training exactly where it stopped.
 
-    model.safetensors   weights, tied ones once; their moving average if there is one
+    model.safetensors   the weights, or their moving average if there is one; tied ones once
     state.safetensors   the optimiser's moments by parameter name, random generators as bytes, and
-                        beside a moving average the weights that it is of
+                        the trained weights if model.safetensors has their moving average
     state.json          the progress of training, `TrainingState`, and Python's random generator
 
 No pickle: loading a checkpoint runs no code. A checkpoint's folder appears complete or not at all.
@@ -33,7 +33,7 @@ from jtrans.training.weights.moving_average import MovingAverage
 from jtrans.training.weights.shards import assign, is_sharded, like
 
 FORMAT = 1
-TRAINED = "trained"  # the names of weights in state.safetensors begin with this
+TRAINED = "trained"  # prefix of the names of weights in state.safetensors
 # what reading a damaged file, or one of another model, raises
 DAMAGES = (safetensors.SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError)
 
@@ -46,7 +46,7 @@ def load_checkpoint(
 ) -> TrainingState:
     """Restore model, optimiser and random generators, and return the training state.
 
-    A moving `average` that the run did not have so far starts from its weights.
+    If the checkpoint has no moving average, `average` starts from its weights.
 
     Raises:
         CheckpointError: a file is missing, damaged, or of another model.
@@ -61,7 +61,7 @@ def load_checkpoint(
         _restore_optimiser(model, optimiser, tensors)
         torch.set_rng_state(tensors["random.cpu"])
         generator, key = random_module(model.device), f"random.{model.device.type}"
-        if generator is not None and key in tensors:  # not if it was trained on another device
+        if generator is not None and key in tensors:  # not there if saved on another device
             generator.set_rng_state(tensors[key], model.device)
         version, numbers, gauss = _read_state_file(checkpoint)["python_random"]
         random.setstate((version, tuple(numbers), gauss))
@@ -83,7 +83,7 @@ def _load_weights(model: TranslationModel, checkpoint: Checkpoint) -> None:
 
 
 def load_optimiser(checkpoint: Checkpoint, model: TranslationModel, optimiser: Optimizer) -> None:
-    """Restore the moments of a checkpoint, whose weights the model has, and nothing else.
+    """Restore only the optimiser's moments of a checkpoint, whose weights the model already has.
 
     Raises:
         CheckpointError: the file is missing or damaged.
@@ -120,7 +120,7 @@ def read_state(checkpoint: Checkpoint) -> TrainingState:
 def check_log(run: Run) -> None:
     """Refuse a run whose log lacks the last or the best validation of its newest checkpoint.
 
-    The best loss of such a log is not that of the run.
+    The lowest loss in such a log may not be that of the run.
 
     Raises:
         JtransError: a line is missing or damaged, or the run has no readable checkpoint.
@@ -145,10 +145,11 @@ def share_state(
     average: MovingAverage | None,
     checkpoint: Checkpoint | None,
 ) -> TrainingState:
-    """Give all ranks what the first has loaded, and return its state.
+    """Send all ranks what the first has loaded, and return its state.
 
-    The others need no access to its run. Of sharded weights it has loaded its own part, so it reads
-    its `checkpoint` again; without one all ranks have drawn the same weights.
+    The other ranks need no access to the run's folder. Of sharded weights the first rank has loaded
+    its shards only, so it reads `checkpoint` again; without one all ranks have drawn the same
+    weights.
     """
     with contextlib.ExitStack() as stack:
         trained = stack.enter_context(average.in_place()) if average else {}
@@ -165,12 +166,12 @@ def share_state(
     values = ranks.from_first(dataclasses.asdict(state))
     if ranks.is_first:
         return state
-    if weights:  # otherwise the optimiser, too, is that of the first rank already
+    if weights:  # none for new sharded weights: all ranks have the same, and the same moments
         ours = model.state_dict()
         with torch.no_grad():
             for name, tensor in weights.items():
                 assign(ours[name], tensor)
-        # without an average, too: the checkpoint may be of a time when there was one
+        # even without an average: the checkpoint may be from a time when there was one
         (average or MovingAverage(model, 0.0)).restore(_weights_trained(tensors))
         _restore_optimiser(model, optimiser, tensors)
     return TrainingState.from_json(values)
@@ -179,7 +180,7 @@ def share_state(
 def state_tensors(
     model: TranslationModel, optimiser: Optimizer, trained: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return the moments of the optimiser, and weights `trained` beside a moving average."""
+    """Return the optimiser's moments and the weights `trained` beside a moving average, by name."""
     tensors = {
         f"{key}.{name}": value.detach()
         for name, parameter in model.named_parameters()
@@ -205,19 +206,19 @@ def _restore_optimiser(
     parameters = dict(model.named_parameters())
     for values in optimiser.state.values():
         for value in values.values():
-            value.zero_()  # what the checkpoint lacks began with 0
+            value.zero_()  # moments that the checkpoint lacks start at 0
     for full_name, tensor in tensors.items():
         key, _, name = full_name.partition(".")
         if key in ("random", TRAINED):
             continue
         parameter = parameters[name]
         if not parameter.requires_grad:
-            continue  # of another run, in which it was not frozen
+            continue  # the moments are of another run, in which it was not frozen
         # Adafactor keeps means over rows and over columns
         shape = torch.broadcast_shapes(tensor.shape, parameter.shape)
         if tensor.dim() and shape != parameter.shape:
             raise ValueError(f"{full_name} has shape {list(tensor.shape)}")
-        # also the count of updates, which a fused optimiser keeps on the device of the parameters
+        # a fused optimiser keeps even its count of updates on the parameters' device
         is_shaped = tensor.shape == parameter.shape
         value = like(parameter, tensor) if is_shaped else tensor.to(parameter.device)
         optimiser.state[parameter][key] = value

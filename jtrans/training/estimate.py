@@ -23,7 +23,7 @@ from jtrans.training.trainer import Trainer
 from jtrans.training.updates import MicroBatch
 from jtrans.training.weights.initial import initialise
 
-QUANTILES = (0.125, 0.375, 0.625, 0.875)  # of the micro-batches by cost: those that are timed
+QUANTILES = (0.125, 0.375, 0.625, 0.875)  # of the cost: the micro-batches that are timed
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Estimate:
     positions_per_second: float | None  # padded joint positions; None for systems without them
     splits: int  # times that a micro-batch did not fit into memory and was split in half
     epoch_seconds: float  # one epoch, without validation
-    total_seconds: float | None  # until the first limit; None if the limits do not tell
+    total_seconds: float | None  # until the first limit of epochs, updates or minutes, if any
     frozen_parameters: int
     warnings: tuple[str, ...]
 
@@ -61,14 +61,14 @@ def estimate(
     initial: Run | None = None,
     keep_optimiser: bool = False,
 ) -> Estimate:
-    """Estimate rate, time and memory; trains nothing and writes nothing.
+    """Estimate rate, time and memory; no run is trained or written.
 
     Args:
         config: the recipe.
         data: folder of the prepared corpus.
-        device: as for `train`, like the arguments that follow.
-        initial: the run whose weights training would begin with.
-        keep_optimiser: whether it would begin with that run's optimiser, too.
+        device: "auto", "cpu", "cuda" or "mps".
+        initial: the run whose weights training would start from.
+        keep_optimiser: whether it would start from that run's optimiser, too.
 
     Raises:
         JtransError: under the same conditions as `train`.
@@ -122,9 +122,7 @@ def estimate(
 def _measure(trainer: Trainer, ranked: Sequence[MicroBatch]) -> tuple[float, float]:
     """Return the seconds of a pass per unit of `UpdatePlan.size`, and those of an optimiser step.
 
-    Args:
-        trainer: whose memory is at its peak afterwards.
-        ranked: all micro-batches by their cost.
+    `ranked` are all micro-batches, the cheapest first; memory reaches its peak meanwhile.
     """
     chosen = [ranked[int(quantile * len(ranked))] for quantile in QUANTILES]
     with memory_errors():

@@ -43,10 +43,10 @@ class Advance:
 
 @dataclass(frozen=True)
 class SampleTranslation:
-    """A sentence of the valid split, and what the model makes of it."""
+    """A sentence of the valid split, and the model's translation of it."""
 
     source: str
-    reference: str  # the first
+    reference: str  # the first reference
     hypothesis: str
 
 
@@ -71,7 +71,8 @@ class Validation:
     is_best_window: bool = False  # so far
     accuracy: dict[str, float] = field(default_factory=dict)  # of the labels of the source, by kind
     samples: tuple[SampleTranslation, ...] = ()  # of the same sentences in every validation
-    chrf: float | None = None  # where it decides about checkpoints or stopping
+    # of the translated sentences; None unless checkpoints or stopping depend on it
+    chrf: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the validation as plain values; without samples where there are none."""
@@ -85,11 +86,11 @@ class Skip:
 
     update: int  # its number, counted from 1
     fault: str  # what is not finite, such as `the loss is nan`
-    # the first module or gradient that is not finite; empty if the update, computed once more, is
+    # the first module or gradient that is not finite; empty if all is finite when computed again
     layer: str
-    sentences: tuple[int, ...]  # indices of the training pairs it comes from, at most 100 of them
-    named: int  # how many there are
-    computed: int  # pairs of the micro-batches that they are from
+    sentences: tuple[int, ...]  # indices of the training pairs at fault, at most 100 of them
+    named: int  # number of pairs at fault
+    computed: int  # number of pairs in their micro-batches
     ranks: tuple[int, ...]  # the processes that computed them
     left_out: bool  # whether these pairs are left out from now on
     skipped: int  # updates skipped so far
@@ -100,7 +101,7 @@ class Skip:
         if not self.layer and self.is_forward:
             return "its loss is finite; with --shard-model no gradient is traced"
         if not self.layer:
-            return "computed once more, all of it is finite"
+            return "computed once more, everything is finite"
         shown = ", ".join(f"{index:,}" for index in self.sentences[:8])
         rest = f" and {how_many(self.named - 8, 'other')}" if self.named > 8 else ""
         which = "sentence" if self.named == 1 else "sentences"
@@ -114,8 +115,8 @@ class Return:
     update: int  # of that state
     lost: int  # updates done since then
     fault: str  # why, with the layer and the sentences of the last skipped update
-    returns: int  # how often it went back so far, the rate halved each time
-    learning_rate: float  # the configured one times what is left of it
+    returns: int  # how often it went back so far; each time the rate is halved
+    learning_rate: float  # the configured rate, halved as often
 
 
 @dataclass(frozen=True)
@@ -134,11 +135,11 @@ class Result:
     splits: int = 0  # micro-batches that did not fit into memory and were split in half
     dropped: int = 0  # updates dropped by the gradient guard
     skipped: int = 0  # updates skipped because their loss or gradient was not finite
-    left_out: tuple[int, ...] = ()  # training pairs that were the cause, as indices
+    left_out: tuple[int, ...] = ()  # indices of training pairs left out because they were the cause
     returns: int = 0  # how often training diverged and went back
     # size, updates and mean BLEU of the best window of validations; None where none is kept
     window: dict[str, Any] | None = None
-    ignored: tuple[str, ...] = ()  # changed settings, as text, that a finished run does not take
+    ignored: tuple[str, ...] = ()  # changed settings, as text, that a finished run ignores
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain values."""
@@ -149,7 +150,7 @@ class TrainingEvents:
     """Receives training events; a subclass overrides the methods it needs."""
 
     def measuring(self) -> None:
-        """A new run measures the size of its micro-batches; `start` follows, and says it."""
+        """A new run measures the size of its micro-batches, which `start` then reports."""
 
     def compiling(self) -> None:
         """Layers are compiled: the first update of a session, or a measurement, takes longer."""
@@ -173,10 +174,10 @@ class TrainingEvents:
         """An update was skipped."""
 
     def go_back(self, event: Return) -> None:
-        """Training diverged and goes on from its last good state."""
+        """Training diverged and continues from its last good state."""
 
     def validating(self, done: int, total: int | None) -> None:
-        """Some more sentences of a validation are scored, then translated."""
+        """A validation has scored, and later translated, `done` of `total` sentences."""
 
     def validation(self, validation: Validation) -> None:
         """A validation is done."""
@@ -186,9 +187,9 @@ class TrainingEvents:
 
 
 class StartWarnings(TrainingEvents):
-    """Passes the warnings at the start of a training on to Python's, and ignores the rest."""
+    """Issues the warnings of `Start` as Python warnings, and ignores all other events."""
 
     def start(self, start: Start) -> None:
-        """Warn of what the settings will lead to."""
+        """Issue the warnings."""
         for text in start.warnings:
-            warnings.warn(text, stacklevel=6)  # of the line that calls `jtrans.train`
+            warnings.warn(text, stacklevel=6)  # names the line that calls `jtrans.train`

@@ -21,21 +21,22 @@ from jtrans.training.objective import Objective
 from jtrans.training.optimisation.noise_scale import NoiseScale
 from jtrans.training.updates import MicroBatch, UpdatePlan
 
-if TYPE_CHECKING:  # loading torch's takes seconds
+if TYPE_CHECKING:  # importing torch's FSDP takes seconds
     from jtrans.training.distributed.sharding import Sharding
 
 
 class UpdateGradient:
-    """Computes the gradients of updates, measures their noise, and remembers the last ones.
+    """Computes the gradients of updates, measures their noise, and keeps the last to explain skips.
 
     Args:
         model: in training mode, on its device.
-        plan: of the current epoch; its owner replaces it where an epoch has another one.
+        plan: groups micro-batches into updates; with BPE-dropout the trainer replaces it in every
+            epoch.
         training: the settings.
         precision: "fp32" or "bf16".
         on_split: see `GradientAccumulator`.
         ranks: the processes that train together.
-        sharding: of the model's weights over the ranks, if they are.
+        sharding: how the model's weights are sharded over the ranks; None if they are not.
     """
 
     def __init__(
@@ -79,12 +80,12 @@ class UpdateGradient:
         """Accumulate the gradient of an update's loss over all ranks.
 
         Args:
-            done: the updates done before.
-            micro_batches: of the update.
-            following: those of the next one, which may be prepared meanwhile.
+            done: the number of updates before this one.
+            micro_batches: of the update, for all ranks.
+            following: micro-batches of the next update, which may be padded meanwhile.
 
         Returns:
-            The summed losses, see `GradientAccumulator.accumulate`.
+            The losses of `GradientAccumulator.accumulate`, summed over all ranks, [2 + kinds].
         """
         self._done, pairs = done, self.plan.pairs
         dealt, idle = self._own(micro_batches)
@@ -94,24 +95,24 @@ class UpdateGradient:
         counted, random = dealt[: len(dealt) - idle], RandomState.of(self.model.device)
         self.skips.remember(Attempt(done + 1, loss, counted, random))
         self._statistics.keep()
-        # the penalty of l2 is no part of the gradient whose noise is measured
-        is_divided = (
+        # with l2, the norm of the whole gradient includes the penalty, those of its parts do not
+        is_measurable = (
             not (self.training.l2 or self.ranks.is_sharding)
             and self.ranks.count * len(micro_batches) > 1
         )
-        self.noise.begin(done, loss.divisor if is_divided else 0)
+        self.noise.begin(done, loss.divisor if is_measurable else 0)
         losses = self.accumulator.accumulate(loss, dealt, idle=idle)
         sums = self.ranks.add_up(self.parameters, self.noise.joined(losses))
         return self.noise.parted(sums)
 
     def end(self, norm: Tensor, dropped: Tensor) -> None:
-        """End an update: its gradient's norm, [], and whether it was `dropped`, [] bool."""
+        """End an update, given its gradient's norm, [], and whether it was `dropped`, [] bool."""
         self.noise.end(norm)
         self._statistics.restore(dropped)
         self._freed.release()
 
     def labelled(self, micro_batches: Sequence[MicroBatch]) -> dict[str, int]:
-        """Count the labelled source tokens of an update by kind."""
+        """Count the labelled source tokens of an update by kind of label."""
         return self.accumulator.labelled(self.plan.pairs, micro_batches)
 
     def _own(self, micro_batches: Sequence[MicroBatch]) -> tuple[Sequence[MicroBatch], int]:

@@ -1,4 +1,4 @@
-"""The limits of micro-batches that memory sets, the error where none fits, and peak memory."""
+"""The limits that memory puts on micro-batches, the error if none fits, and peak memory."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ FIRST_WAIT, LONGEST_WAIT = 50, 6400  # updates
 class MemoryLimits:
     """The sizes of micro-batches known not to fit into memory, saved with each checkpoint.
 
-    A size counts for sentences at least as long as those that failed, lengths rounded to powers
-    of two: attention needs more memory per position the longer they are. Memory that another
-    program used may be free again, so all sizes double after some updates without a failure.
-    Each further failure doubles that wait, up to `LONGEST_WAIT`.
+    A size applies to micro-batches with sentences at least as long as in the one that failed, by
+    powers of two: attention needs more memory per position in longer sentences. Memory that another
+    program used may become free, so all sizes double after some updates without a failure. Each
+    further failure doubles that wait, up to `LONGEST_WAIT`.
     """
 
-    # the smallest size that failed, by the bits of its longest sentence as text (a JSON key)
+    # the smallest size that failed, by the bit length of its longest sentence (text: a JSON key)
     too_large: dict[str, int] = field(default_factory=dict)
     wait: int = FIRST_WAIT  # updates until the next increase
     waited: int = 0  # updates since the last failure or increase
@@ -51,9 +51,9 @@ class MemoryLimits:
 
 @contextlib.contextmanager
 def memory_errors(*, is_sharded: bool = False) -> Iterator[None]:
-    """Turn an allocation failure that halving micro-batches could not avoid into advice.
+    """Turn an allocation failure that halving micro-batches could not avoid into a `WorkError`.
 
-    Where weights are sharded, none is halved.
+    If weights are sharded, no micro-batch was halved.
 
     Raises:
         WorkError: memory ran out.
@@ -68,20 +68,20 @@ def memory_errors(*, is_sharded: bool = False) -> Iterator[None]:
                 "out of memory; with --shard-model no micro-batch is halved, as all processes "
                 f"exchange weights in each: {describe(error)}",
                 hint="--set training.recompute=layer continues with less memory; more processes "
-                "hold smaller shards; a new run may have smaller micro-batches "
-                "(training.micro_batch_tokens, for joint models micro_batch_joint)",
+                "hold smaller shards; a new run can use smaller micro-batches "
+                "(training.micro_batch_tokens, or micro_batch_joint for joint models)",
                 kind="work.memory",
             ) from error
         raise WorkError(
             f"out of memory, even with a micro-batch of one pair: {describe(error)}",
-            hint="--set training.recompute=layer needs the least memory; a smaller model, or a "
-            "corpus prepared with a lower --max-length, needs less",
+            hint="--set training.recompute=layer saves the most memory; a smaller model, or a "
+            "corpus prepared with a lower --max-length, needs less, too",
             kind="work.memory",
         ) from error
 
 
 def peak_memory(device: torch.device) -> int:
-    """Return the most memory used so far, in bytes: of the GPU, else of this process."""
+    """Return the peak memory so far, in bytes: of the GPU, or else of this process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     return most_memory_used() or 0

@@ -27,20 +27,20 @@ from jtrans.training.tensorboard import TensorBoard
 
 
 class Reading:
-    """Numbers being copied from a GPU, which goes on computing."""
+    """Numbers that are copied from a GPU while it computes."""
 
     def __init__(self, numbers: Tensor) -> None:
-        self._numbers, self._is_there = numbers, None
+        self._numbers, self._arrival = numbers, None
         if numbers.is_cuda:
             self._numbers = numbers.to("cpu", non_blocking=True)
-            self._is_there = torch.cuda.Event()
-            # by itself an event is recorded on the current device, which may be another
-            self._is_there.record(torch.cuda.current_stream(numbers.device))
+            self._arrival = torch.cuda.Event()
+            # by default an event is recorded on the current device, which may be another one
+            self._arrival.record(torch.cuda.current_stream(numbers.device))
 
     def values(self) -> list[float]:
         """Return the numbers, once they have arrived."""
-        if self._is_there is not None:
-            self._is_there.synchronize()
+        if self._arrival is not None:
+            self._arrival.synchronize()
         numbers: list[float] = self._numbers.tolist()
         return numbers
 
@@ -48,7 +48,7 @@ class Reading:
 class Metrics:
     """Keeps the sums of a `TrainingState` up to date and writes the run's log.
 
-    Joint positions per second are reported where `is_joint`; `ranks` agree on the time.
+    Joint positions per second are reported if `is_joint`; `ranks` agree on the time.
     """
 
     def __init__(self, run: Run, state: TrainingState, *, is_joint: bool, ranks: Ranks) -> None:
@@ -57,8 +57,8 @@ class Metrics:
         self.is_joint = is_joint
         self.ranks = ranks
         self.board: TensorBoard | None = None
-        # losses, gradient norm and whether it was dropped of each update, on the device; its
-        # target tokens, and its labelled source tokens
+        # of each update: its losses, gradient norm and whether it was dropped, on the device; its
+        # target tokens; its labelled source tokens by kind
         self._unread: list[tuple[Reading, int, dict[str, int]]] = []
         self._gradient_norm = 0.0
         self.start_clock()
@@ -66,7 +66,7 @@ class Metrics:
     def start_clock(self) -> None:
         """Start counting time; the next update is the warm-up of a session."""
         self._clock, self._processor_clock = self.ranks.now(), time.process_time()
-        self._warm: tuple[int, float] | None = None  # update and run's time after the warm-up
+        self._warm: tuple[int, float] | None = None  # update and time of the run after the warm-up
 
     def elapse(self) -> float:
         """Add the time since the last call to the run's time, and return it."""
@@ -106,7 +106,7 @@ class Metrics:
             later: how many of the last updates to leave unread.
 
         Returns:
-            The updates whose loss or gradient is not finite, and what is not.
+            The number of each update whose loss or gradient is not finite, and which of them.
         """
         skipped = []
         first = self.state.update - len(self._unread) + 1
@@ -145,7 +145,7 @@ class Metrics:
         if self.is_joint:
             rates["positions_per_second"] = sums.positions_per_second
         if not sums.measured:
-            return  # all were skipped: they are part of the next event
+            return  # all were skipped: the next event covers them
         if noise_scale is not None:
             rates["noise_scale"] = noise_scale
         if state.dropped:
@@ -219,7 +219,7 @@ class Metrics:
         )
 
     def _pace(self) -> float | None:
-        """Return the seconds per update since the warm-up, with validations; None before others."""
+        """Return the seconds per update since the warm-up, with validations; None before any."""
         state = self.state
         update, seconds = self._warm or (state.update, state.seconds)
         done = state.update - update
@@ -248,5 +248,5 @@ def log_failure(metrics: Callable[[], Metrics]) -> Iterator[None]:
 
 
 def now() -> str:
-    """Return the time of day."""
+    """Return the current date and time in UTC, in ISO format."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

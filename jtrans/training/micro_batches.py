@@ -1,8 +1,8 @@
 """Gradient accumulation over the micro-batches of an update, halving those that do not fit.
 
 The loss is summed and divided once by the target tokens, or by the sentences, of the whole update,
-so the gradient does not depend on how the update is split into micro-batches. The same holds for
-the losses of labels (docs/systems.md 6.4), by the labelled tokens of the update. Nothing is skipped
+so the gradient does not depend on how the update is split into micro-batches. Losses of labels
+(docs/systems.md 6.4) are divided by the labelled tokens of the whole update. Nothing is skipped
 when memory runs out: the partial gradient of the failed micro-batch is discarded, its two halves
 are processed instead, and for a while micro-batches of that size are split beforehand
 (`MemoryLimits`).
@@ -31,7 +31,7 @@ from jtrans.training.objective import Objective, batch_loss
 from jtrans.training.r_drop import cut_second, r_drop_loss, repeated
 from jtrans.training.updates import MicroBatch, padded_size
 
-if TYPE_CHECKING:  # loading torch's takes seconds
+if TYPE_CHECKING:  # importing torch's FSDP takes seconds
     from jtrans.training.distributed.sharding import Sharding
 
 
@@ -56,25 +56,25 @@ class GradientAccumulator:
     objective: Objective  # the loss
     _: KW_ONLY
     precision: str  # "fp32" or "bf16"
-    word_dropout: float = 0.0  # probability of each token read to become ``<unk>``
+    word_dropout: float = 0.0  # probability that ``<unk>`` is read instead of a token
     r_drop: float = 0.0  # the weight of R-Drop; 0 for a single pass
     cutoff: float = 0.0  # probability that R-Drop's second pass does not read a token
-    # called with the sentences and the padded size (joint positions, or source and target tokens)
-    # of each micro-batch that did not fit into memory
+    # called with the number of sentences and the padded size (joint positions, or source and target
+    # tokens) of each micro-batch that did not fit into memory
     on_split: Callable[[int, int], None] = lambda sentences, size: None
-    # called with the pairs of each micro-batch before it runs
+    # called with each micro-batch before it runs
     before: Callable[[MicroBatch], None] = lambda indices: None
-    # the same after it, when the parameters have the gradient of it alone
+    # called with each micro-batch after it ran, while the parameters hold its gradient alone
     after: Callable[[MicroBatch], None] = lambda indices: None
-    # of the model's weights over ranks, if they are; no micro-batch is halved then, as all ranks
-    # exchange weights in each
+    # how the model's weights are sharded over ranks; if they are, no micro-batch is halved, as all
+    # ranks exchange weights in each
     sharding: Sharding | None = None
     has_graphs: bool = False  # whether gradients are captured as CUDA graphs
 
     def __post_init__(self) -> None:
         self.limits = MemoryLimits()
         self.batches = BatchesAhead(self.model.device)
-        # collected once: walking over the modules of a small model takes a share of an update
+        # collected once: walking over the modules of a small model slows its updates down
         self._parameters = list(self.model.parameters())
         self._statistics = BatchStatistics(self.model)
         self.captured = CapturedGradients(self.model, self._losses_of) if self.has_graphs else None
@@ -87,14 +87,14 @@ class GradientAccumulator:
         Args:
             loss: of the update.
             micro_batches: those of this process, as indices into the split.
-            idle: how many of the last micro-batches count nothing.
+            idle: how many of the last micro-batches are computed without being counted.
 
         Returns:
             The summed loss with and without smoothing, and the summed losses of the labels,
             [2 + kinds].
 
         Raises:
-            torch.OutOfMemoryError, RuntimeError: a single pair does not fit.
+            RuntimeError, MemoryError: a single pair does not fit into memory.
         """
         self.limits.count_update()
         losses = torch.zeros(2 + len(loss.labelled), device=self.model.device)
@@ -128,8 +128,8 @@ class GradientAccumulator:
 
     @property
     def warm_ups(self) -> int:
-        """How often a micro-batch must have been computed before it is as fast as it becomes."""
-        return 0 if self.captured is None else 2  # the second time captures it
+        """How often a micro-batch must be computed before it reaches its full speed."""
+        return 0 if self.captured is None else 2  # it is captured the second time
 
     def labelled(self, pairs: ParallelIds, micro_batches: Sequence[MicroBatch]) -> dict[str, int]:
         """Count the labelled source tokens of an update, for each kind of label that is learned."""
@@ -142,9 +142,13 @@ class GradientAccumulator:
     def run(
         self, loss: UpdateLoss, indices: MicroBatch, *, may_drop_graphs: bool = True
     ) -> Tensor | None:
-        """Return the losses of a micro-batch; None, without effect, if it does not fit.
+        """Add the gradient of a micro-batch to the parameters, and return its losses, [2 + kinds].
 
-        If it does not fit beside the memory of captured graphs, these are dropped first.
+        If it does not fit into memory, captured graphs are dropped and it is tried again. If it
+        still does not fit, None is returned and nothing has changed.
+
+        Raises:
+            RuntimeError, MemoryError: a single pair does not fit into memory.
         """
         parameters = self._parameters
         before = [parameter.grad for parameter in parameters]
@@ -170,20 +174,20 @@ class GradientAccumulator:
                 torch.cuda.empty_cache()
             return self.run(loss, indices, may_drop_graphs=False) if may_drop_graphs else None
         self.after(indices)
-        both = [
+        to_add = [
             (parameter.grad, gradient)
             for parameter, gradient in zip(parameters, before, strict=True)
             if parameter.grad is not None and gradient is not None
         ]
-        if both:
-            torch._foreach_add_([new for new, _ in both], [old for _, old in both])
+        if to_add:
+            torch._foreach_add_([new for new, _ in to_add], [old for _, old in to_add])
         for parameter, gradient in zip(parameters, before, strict=True):
             if parameter.grad is None:
                 parameter.grad = gradient
         return losses
 
     def forward(self, loss: UpdateLoss, indices: MicroBatch) -> Tensor:
-        """Return the losses of a micro-batch without a gradient; sharded weights must be whole."""
+        """Return a micro-batch's losses, [2 + kinds], without a gradient; weights must be whole."""
         self.before(indices)
         with torch.no_grad():
             return self._losses(loss, indices)[1]
@@ -209,7 +213,7 @@ class GradientAccumulator:
         self, batch: Batch, divisor: int | Tensor, labelled: Mapping[str, int] = NO_LABELS
     ) -> tuple[Tensor, Tensor]:
         """Return what to differentiate, [], and the summed losses, [2 + kinds]."""
-        is_training = self.model.training  # not where the cause of a bad validation is looked for
+        is_training = self.model.training  # not while the cause of a bad validation is traced
         if self.word_dropout and is_training:
             batch = drop_words(batch, self.word_dropout)
         passes = 1

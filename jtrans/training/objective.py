@@ -41,13 +41,13 @@ class Objective:
     form: Literal["all", "others"] = "all"
 
     def __call__(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the smoothed loss and the unsmoothed one, in nats, each summed over tokens.
+        """Return the smoothed and the unsmoothed loss in nats, each summed over N tokens, [].
 
         Only the smoothed loss has a gradient.
 
         Args:
             logits: of the target vocabulary, [N, V].
-            labels: reference tokens, [N]; padding counts nothing.
+            labels: reference tokens, [N]; those that are padding have no loss.
         """
         loss, nll = _SmoothedCrossEntropy.apply(  # type: ignore[no-untyped-call]
             logits, labels, self.taken(logits.shape[-1])
@@ -55,7 +55,7 @@ class Objective:
         return loss, nll
 
     def taken(self, vocabulary: int) -> float:
-        """Return the eps with which the form "all" is this loss."""
+        """Return the eps with which the form "all" equals this loss, for V = `vocabulary`."""
         if self.form == "all":
             return self.smoothing
         return self.smoothing * vocabulary / (vocabulary - 1)
@@ -64,13 +64,13 @@ class Objective:
 def batch_loss(
     model: TranslationModel, batch: Batch, objective: Objective, memory: Memory | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return smoothed and unsmoothed loss of a batch, summed over its real target tokens.
+    """Return smoothed and unsmoothed loss of a batch, summed over its real target tokens, [] each.
 
     Args:
         model: the system.
         batch: sentence pairs.
         objective: the loss.
-        memory: the result of `encode` for the batch, if there is one already.
+        memory: the result of `encode` for the batch; None: it is computed here.
     """
     if memory is None:
         memory = model.encode(batch.source, batch.source_mask)
@@ -89,13 +89,13 @@ def batch_loss(
 def in_chunks(
     model: TranslationModel, loss: Callable[..., Tensor], *inputs: Tensor, tensors: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Return the smoothed and the unsmoothed loss of target tokens, in chunks where they are many.
+    """Return smoothed and unsmoothed loss of target tokens, [] each; many are computed in chunks.
 
     Args:
         model: the system.
-        loss: of some tokens, [2].
-        inputs: of `loss`, hidden states first, [N, ...] each.
-        tensors: how many of the size of the logits, [N, V], `loss` holds.
+        loss: returns both losses of some tokens, [2].
+        inputs: the arguments of `loss`, hidden states first, [N, ...] each.
+        tensors: the number of tensors as large as the logits, [N, V], that `loss` holds.
     """
     hidden = inputs[0]
     V = model.project(hidden[:0]).shape[-1]

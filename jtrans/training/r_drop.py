@@ -15,7 +15,7 @@ from jtrans.training.objective import Objective, in_chunks
 
 
 def repeated(batch: Batch) -> Batch:
-    """Return the batch with all its pairs a second time, [2B, ...]: with other dropout."""
+    """Return the batch with all its pairs twice, [2B, ...], so that each gets two dropout masks."""
 
     def twice(tensor: Tensor) -> Tensor:
         return torch.cat([tensor, tensor])
@@ -34,10 +34,10 @@ def repeated(batch: Batch) -> Batch:
 
 
 def cut_second(batch: Batch, rate: float) -> Batch:
-    """Let the second half of a batch from `repeated` read each token as nothing with `rate`.
+    """Cut each token in the second half of a batch from `repeated` with probability `rate`.
 
-    The token cutoff of Shen et al. 2020: the vector of a token is zero, its position included
-    where positions are added to tokens, while attention still sees its place.
+    Token cutoff (Shen et al. 2020): the vector of a cut token is zero, including its position where
+    positions are added to tokens, but attention does not mask it.
     """
     if rate == 0.0:
         return batch
@@ -53,10 +53,10 @@ def cut_second(batch: Batch, rate: float) -> Batch:
 def r_drop_loss(
     model: TranslationModel, batch: Batch, objective: Objective, memory: Memory, weight: float
 ) -> tuple[Tensor, Tensor]:
-    """Return the loss of R-Drop and the unsmoothed loss, each summed over real target tokens.
+    """Return the loss of R-Drop and the unsmoothed loss, [] each, summed over real target tokens.
 
-    Liang et al. 2021, equation 4: with the distributions P and Q of two passes with different
-    dropout, half of it, so that the loss of a token does not double,
+    Half of equation 4 of Liang et al. 2021, so that the loss of a token does not double: with the
+    distributions P and Q of two passes with different dropout,
 
         (CE(P) + CE(Q)) / 2 + weight (KL(P || Q) + KL(Q || P)) / 4
 

@@ -1,6 +1,6 @@
-"""From a configuration, a prepared corpus and a folder to a trained run.
+"""Start, continue or restart the training of a run.
 
-New or existing run, restart, initial weights: everything is checked before anything is written.
+Settings, data and initial weights are checked before anything is written.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ def train(
     events: TrainingEvents | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Result:
-    """Train a new run, or continue an existing one where it stopped, see `jtrans.api.train`.
+    """Train a new run, or continue an existing one where it stopped.
 
     Raises:
         ConfigError: settings that cannot be used, or that an existing run cannot change to.
         CorpusError: the prepared corpus is missing or damaged.
-        CheckpointError: the run has other vocabularies or data, or is damaged.
-        WorkError: training diverged, or memory ran out.
+        CheckpointError: the run was trained with other vocabularies or data, or is damaged.
+        WorkError: training diverged, memory ran out, or another process failed.
     """
     if tensorboard:
         check_installed()
@@ -84,13 +84,13 @@ def train(
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the first rank finds in the run's folder; the others need no access to it."""
+    """What the first rank reads from the run's folder, which other ranks need not reach."""
 
-    config: Config  # with the sizes of micro-batches
+    config: Config  # with the micro-batch sizes filled in
     is_new: bool  # there is no run yet, or it starts over
     has_weights: bool  # the run has checkpoints
-    matmul_backend: str | None  # that the run recorded
-    changes: dict[str, str]  # of settings, as text, by dotted key
+    matmul_backend: str | None  # as recorded by the run
+    changes: dict[str, str]  # changed settings as text, by dotted key
     train: dict[str, Any]  # the identity of the training data
     largest: int | None  # the size above which the run cuts micro-batches
 
@@ -116,7 +116,7 @@ class _Session:
         plan = ranks.from_first(self._plan() if ranks.is_first else None)
         if plan.train != identity(corpus, "train"):
             raise CorpusError(
-                "this machine has different training data from the first",
+                "the training data on this machine differs from that on the first",
                 where=str(corpus.folder),
                 hint="all machines need the same prepared corpus in this folder",
                 kind="distributed.other-corpus",
@@ -137,7 +137,7 @@ class _Session:
         )
         copied = () if plan.has_weights else initialise(trainer.model, plan.config, corpus)
         if copied and trainer.average is not None:
-            trainer.average.restore({})  # the average begins with these weights
+            trainer.average.restore({})  # the average starts from these weights
         trainer.plan.largest = self._largest(trainer, plan)
         if not ranks.is_first:
             trainer.resume()
@@ -193,9 +193,9 @@ class _Session:
         sources = [find_run(weights.run) for weights in copied] + ([initial] if initial else [])
         if existing and any(each.folder.resolve() == self.run.resolve() for each in sources):
             raise ConfigError(
-                "--restart would delete the run whose weights the new one begins with",
+                "--restart would delete the run whose weights the new one starts from",
                 where=str(self.run),
-                hint="--run OTHER is a new run that begins with them",
+                hint="--run OTHER starts a new run from them",
                 kind="command.usage",
             )
         with existing.lock() if existing else contextlib.nullcontext():
@@ -231,7 +231,7 @@ class _Session:
         copied: Sequence[CopiedWeights],
     ) -> None:
         changed = changes_of_weights(plan.changes, plan.config)
-        if changed and trainer.state.update:  # first: nothing differs from the new settings
+        if changed and trainer.state.update:  # before `update_config`, which hides the difference
             trainer.run.update_info(changed=sorted({*changed, *trainer.run.changed_settings}))
         trainer.run.update_config(plan.config)
         trainer.run.update_info(
@@ -259,7 +259,9 @@ class _Session:
 
 
 def find_existing(folder: Path, *, restart: bool) -> Run | None:
-    """Return the run in `folder`, None if it is free; a run to `restart` need not be readable.
+    """Return the run in `folder`, None if there is none.
+
+    A run to `restart` is not read, so it may be damaged.
 
     Raises:
         ConfigError: the folder holds something else.
@@ -269,11 +271,11 @@ def find_existing(folder: Path, *, restart: bool) -> Run | None:
         return Run(folder) if restart else Run.open(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         seeds = sorted(each.name[5:] for each in folder.glob("seed-*") if Run.exists(each))
-        hint = f"its runs continue with --seeds {','.join(seeds)}; or " if seeds else ""
+        hint = f"continue its runs with --seeds {','.join(seeds)}, or " if seeds else ""
         raise ConfigError(
             "the folder already exists and is not a run",
             where=str(folder),
-            hint=f"{hint}choose another folder, or move what it holds elsewhere",
+            hint=f"{hint}choose another folder, or move its contents elsewhere",
             kind="run.not-a-run",
         )
     return None

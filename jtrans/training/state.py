@@ -1,4 +1,4 @@
-"""The progress of training: what a resumed run must know beside weights and moments."""
+"""The progress of training: what resuming needs beside weights and optimiser moments."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ class Totals:
     positions: int = 0  # padded positions B x S x T
     updates: int = 0
     seconds: float = 0.0
-    # the part of warm-ups, the first updates of sessions: they compile layers and load kernels
+    # the part in warm-ups: the first update of each session, which compiles or loads kernels
     warm_up_tokens: int = 0
     warm_up_positions: int = 0
     warm_up_seconds: float = 0.0
     unmeasured: int = 0  # tokens of skipped updates
-    labels: dict[str, float] = field(default_factory=dict)  # the losses of labels by kind, summed
+    labels: dict[str, float] = field(default_factory=dict)  # summed losses of labels, by kind
     labelled: dict[str, int] = field(default_factory=dict)  # source tokens in these sums
 
     @property
     def measured(self) -> int:
-        """The tokens that `loss` and `nll` are the sums of."""
+        """The number of tokens that `loss` and `nll` are summed over."""
         return self.tokens - self.unmeasured
 
     def add_update(self, *, tokens: int, positions: int, seconds: float, is_warm_up: bool) -> None:
-        """Add an update; its losses come later."""
+        """Count an update; its losses are added once they have been read."""
         self.tokens += tokens
         self.positions += positions
         self.updates += 1
@@ -57,12 +57,12 @@ class Totals:
 
     @property
     def tokens_per_second(self) -> float:
-        """The rate without warm-ups, if there are other updates."""
+        """Real target tokens per second, without warm-ups if there are other updates."""
         return self._rate(self.tokens, self.warm_up_tokens)
 
     @property
     def positions_per_second(self) -> float:
-        """The rate without warm-ups, if there are other updates."""
+        """Padded positions per second, without warm-ups if there are other updates."""
         return self._rate(self.positions, self.warm_up_positions)
 
     def _rate(self, amount: int, of_warm_up: int) -> float:
@@ -80,7 +80,7 @@ class TrainingState:
     epoch: int = 0  # whole epochs done
     position: int = 0  # updates done in the current epoch
     seconds: float = 0.0  # time spent training and validating, interruptions not counted
-    processor_seconds: float = 0.0  # of them, those of all threads of the first process
+    processor_seconds: float = 0.0  # CPU time meanwhile, of all threads of the first process
     validated: int = 0  # the update of the last validation
     validated_seconds: float = 0.0  # `seconds` at its end
     validation_seconds: float = 0.0  # the time it took
@@ -100,7 +100,7 @@ class TrainingState:
     events: int = 0  # events logged so far
     splits: int = 0  # micro-batches that did not fit into memory and were split in half
     limits: MemoryLimits = field(default_factory=MemoryLimits)  # what is split beforehand
-    trouble: Trouble = field(default_factory=Trouble)  # with numbers that are not finite
+    trouble: Trouble = field(default_factory=Trouble)  # updates that were not finite
 
     @property
     def is_validated(self) -> bool:
@@ -108,10 +108,10 @@ class TrainingState:
         return self.update > 0 and self.validated == self.update
 
     def go_back(self, lost: TrainingState, learning_rate: float, fault: str) -> Return:
-        """Take over what did happen from `lost`, which training goes back from for a `fault`."""
+        """Keep the time, log and faults of `lost`, the state given up for a `fault`."""
         self.trouble = lost.trouble
         self.trouble.go_back(learning_rate)
-        self.validated_seconds += lost.seconds - self.seconds  # the next one is not due earlier
+        self.validated_seconds += lost.seconds - self.seconds  # the next is not due earlier
         self.validation_seconds = max(self.validation_seconds, lost.validation_seconds)
         self.seconds, self.processor_seconds = lost.seconds, lost.processor_seconds
         self.events, self.splits = lost.events, lost.splits
@@ -124,7 +124,7 @@ class TrainingState:
         )
 
     def result(self, run: Path, reason: str, first: int) -> Result:
-        """Return how training ended that began this time after `first` updates."""
+        """Return the result of training that began after `first` updates, see `Result`."""
         return Result(
             run=run,
             reason=reason,

@@ -25,7 +25,7 @@ class StopRequestError(Exception):
 
 
 def as_loss(metric: str, value: float) -> float:
-    """Return `value` of `metric` (a key of `METRICS`) as a number of which lower is better."""
+    """Return `value` of `metric` (a key of `METRICS`) as a loss: lower is better."""
     return value if metric == "valid-loss" else -value
 
 
@@ -39,7 +39,7 @@ class Stopping:
     """The limits of the configuration; the first limit reached ends training.
 
     Raises:
-        ConfigError: there is no limit, or a metric that is not measured.
+        ConfigError: there is no limit, or a metric needs translations and there are none.
     """
 
     training: TrainingConfig  # the limits, and the metrics that decide
@@ -67,7 +67,7 @@ class Stopping:
             )
 
     def resume(self, state: TrainingState) -> None:
-        """Begin the count of early stopping anew if it was off, or had another metric."""
+        """Restart the count of early stopping if it was off, or used another metric."""
         metric = None if self.training.stop is None else self.training.stop.metric
         if metric is None or state.stop_metric not in (None, metric):
             state.stop_best, state.stale = None, 0
@@ -107,7 +107,7 @@ class Stopping:
         if window:
             state.window.add(state.update, measured["bleu"], window)
         else:
-            state.window = BleuWindow()  # those to come are not consecutive to those before
+            state.window = BleuWindow()  # a validation that is not added interrupts the sequence
         value = measured[METRICS[metric]]
         is_best = is_better(metric, value, state.best["value"] if state.best else None)
         if is_best:

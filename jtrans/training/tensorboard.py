@@ -1,6 +1,6 @@
 """The curves of a run for TensorBoard: the numbers of its log as scalars.
 
-An extra of the package: ``pip install 'jtrans[tensorboard]'``.
+Needs an extra: ``pip install 'jtrans[tensorboard]'``.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class TensorBoard:
     """Writes the curves of a run.
 
     Args:
-        folder: of the files; TensorBoard reads all that different starts of a run leave there.
-        update: updates done so far; what an interrupted training wrote after it is hidden.
+        folder: of the files; TensorBoard joins those of all starts of a run.
+        update: updates done so far; points of later updates, from interrupted training, are hidden.
 
     Raises:
         JtransError: the disk is full, or cannot be written to.
@@ -72,7 +72,7 @@ class TensorBoard:
             for tag, value in scalars.items():
                 self._writer.add_scalar(tag, value, update)
             for number, sample in enumerate(values.get("samples", ())):
-                # indented: text as it is, not Markdown
+                # indented, as TensorBoard renders Markdown
                 lines = [f"    {name:<10}  {text}" for name, text in sample.items()]
                 self._writer.add_text(f"valid/sample_{number}", "\n".join(lines), update)
             if event in ("validation", "end"):
@@ -80,7 +80,7 @@ class TensorBoard:
 
 
 def check_installed() -> None:
-    """Check that the package is there.
+    """Check that the package tensorboard is installed.
 
     Raises:
         ConfigError: it is not.

@@ -1,11 +1,11 @@
 """The training loop.
 
     update      forward and backward over its micro-batches, clipping, the optimiser's step
-    validation  loss, perplexity, BLEU; then a checkpoint; `best` and `last` point to one
+    validation  loss, perplexity, BLEU; then a checkpoint, which `last` and perhaps `best` point to
     resume      load the newest checkpoint and continue, bit for bit as if never interrupted
 
 Everything that determines the next step is in `TrainingState` and saved with each checkpoint.
-Reading the loss of an update makes a GPU wait, so it is read while the next one is computed.
+Reading a loss at once would stall the GPU, so it is read while the next update is computed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from jtrans.training.validation import Reporting, Validator
 from jtrans.training.weights.moving_average import MovingAverage
 from jtrans.training.weights.shards import local
 
-if TYPE_CHECKING:  # loading torch's takes seconds
+if TYPE_CHECKING:  # importing torch's FSDP takes seconds
     from jtrans.training.distributed.sharding import Sharding
 
 LOG_EVERY = 50  # updates between two train events in the log
@@ -57,18 +57,19 @@ class Trainer:
     """Trains one model in one run.
 
     Args:
-        run: receives checkpoints and log; only `train` writes, and its caller holds the lock.
+        run: receives checkpoints and log; only `train` writes, and its caller holds the run's lock.
         model: freshly initialised, on its device.
         corpus: the prepared corpus.
         config: the run's configuration.
         precision: "fp32" or "bf16".
         events: receives the training events.
-        should_stop: called after each update and during validation; True saves and ends.
+        should_stop: called after each update and during validation; if True, training saves and
+            ends.
         ranks: the processes that train together.
-        sharding: of the model's weights over the ranks, if they are.
+        sharding: how the model's weights are sharded over the ranks; None if they are not.
 
     Raises:
-        ConfigError: settings that cannot work together.
+        ConfigError: settings that do not work together.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class Trainer:
         self.average = MovingAverage(model, decay) if decay else None
         self.writer = CheckpointWriter(run, training, is_alone=self.ranks.count == 1)
         self._set_state(TrainingState())
-        self._initial: InitialState | None = None  # as long as nothing is saved
+        self._initial: InitialState | None = None  # until the first checkpoint
         self._read_later = 0 if model.device.type == "cpu" else READ_LATER
         self._is_uncompiled = has_compiled_layers(model)  # until the first pass
         self._saved_seconds = 0.0
@@ -220,8 +221,8 @@ class Trainer:
             self.save()
             return "stopped"
         except LostRankError:
-            if self.sharding is None:  # otherwise a part of the weights is lost, too
-                self.save()  # the last update is whole: the ranks part before the next
+            if self.sharding is None:  # otherwise the shards of the lost rank are missing
+                self.save()  # ranks communicate before a step, so the last update is complete
             raise
 
     def _loop(self) -> str:
@@ -252,7 +253,8 @@ class Trainer:
         """Continue from the last good state with half the rate.
 
         Raises:
-            DivergedError: it was done often enough, or that state is not finite.
+            DivergedError: this was done `MOST_RETURNS` times, no lower rate would help, or that
+                state is not finite.
         """
         lost, board = self.state, self.metrics.board
         if lost.trouble.returns >= MOST_RETURNS or error.is_final:
@@ -269,7 +271,7 @@ class Trainer:
         self.metrics.board = board
         self.metrics.start_clock()
         self.metrics.log("return", **vars(event))
-        self.save()  # a run that is resumed must not go back once more
+        self.save()  # a run resumed from here must not go back again
         self.events.go_back(event)
 
     # One update
@@ -305,13 +307,13 @@ class Trainer:
         self.events.update(self.metrics.advance(self.stopping, updates_per_epoch))
 
     def announce_compiling(self) -> None:
-        """Before the first pass, say that it compiles layers: nothing else would for a minute."""
+        """Report before the first pass that layers are compiled, which may take a minute."""
         if self._is_uncompiled:
             self._is_uncompiled = False
             self.events.compiling()
 
     def plan_epoch(self) -> list[list[MicroBatch]]:
-        """Return the updates of the current epoch; with BPE-dropout, first draw its pieces."""
+        """Return the updates of the current epoch, after drawing its pieces for BPE-dropout."""
         if self.bpe_dropout is not None:
             self.pairs = self.bpe_dropout.epoch(self.state.epoch)
             is_joint = self.model.is_joint
@@ -339,11 +341,7 @@ class Trainer:
         return self.skips.diverged(fault, folder, state.update, state.trouble, is_final=is_final)
 
     def accumulate(self, micro_batches: Sequence[MicroBatch]) -> Tensor:
-        """Accumulate the gradient of an update's loss over all ranks.
-
-        Returns:
-            The summed losses, see `GradientAccumulator.accumulate`.
-        """
+        """Accumulate the gradient of an update's loss, see `UpdateGradient.accumulate`."""
         state = self.state
         following = [part for update in self.updates[state.position + 1 :][:1] for part in update]
         return self.gradient.accumulate(state.update, micro_batches, following)
@@ -359,7 +357,8 @@ class Trainer:
         """Validate the model, report the result, and save a checkpoint.
 
         Raises:
-            DivergedError: a number is not finite.
+            DivergedError: the validation loss or a weight is not finite, or too many updates were
+                skipped.
         """
         self._read()
         self._check_weights()
@@ -379,7 +378,7 @@ class Trainer:
         state.validation, state.validated = measured, state.update
         row = self.metrics.validation(measured, is_best=is_best, samples=self.validator.samples)
         took = state.seconds - begin
-        if self.stopping.reached(state) == "max_minutes":  # it stays reached after a fast one
+        if self.stopping.reached(state) == "max_minutes":  # a faster validation must not undo that
             took = max(took, state.validation_seconds)
         state.validated_seconds, state.validation_seconds = state.seconds, took
         self.save()
@@ -392,7 +391,12 @@ class Trainer:
         self.events.validating(done, total)
 
     def save(self) -> None:
-        """Save a checkpoint of the current state; most of the work is done by a thread."""
+        """Save a checkpoint of the current state; a thread does most of the work.
+
+        Raises:
+            DivergedError: a weight is not finite, or too many updates were skipped.
+            JtransError: a checkpoint cannot be written.
+        """
         self._read()
         self._check_weights()
         self.metrics.elapse()
@@ -413,18 +417,18 @@ class Trainer:
             self.writer.save(*parts, is_first=self.ranks.is_first)
 
     def _averaged(self) -> contextlib.AbstractContextManager[dict[str, Tensor]]:
-        """Give the model its averaged weights for a while, and yield the trained ones."""
+        """Put the averaged weights into the model within the block, and yield the trained ones."""
         return contextlib.nullcontext({}) if self.average is None else self.average.in_place()
 
     def _whole(self) -> contextlib.AbstractContextManager[None]:
-        """Give every rank all weights for a while, to translate different sentences."""
+        """Gather all weights on every rank within the block: each translates other sentences."""
         return contextlib.nullcontext() if self.sharding is None else self.sharding.whole()
 
     def _check_weights(self) -> None:
-        # the loss of an update is that of the weights before it
+        # the last loss does not show this: it was computed before the weights changed
         stacked = torch.stack([local(weight).isfinite().all() for weight in self.parameters])
         finite: list[bool] = stacked.tolist()
-        if self.sharding is not None:  # every rank has a part of each weight, and all must agree
+        if self.sharding is not None:  # every rank has a shard of each weight, and all must agree
             finite = [all(parts) for parts in zip(*self.ranks.gather(finite), strict=True)]
         if not all(finite):
             names = [name for name, _ in self.model.named_parameters()]

@@ -20,21 +20,21 @@ from jtrans.data.ids import ParallelIds
 MicroBatch = NDArray[np.int64]  # indices into the split
 
 
-# Defaults by device. Measured with IWSLT14's Reformer-fast on two CPU cores: micro-batches of a
-# GPU's size are slower there, and need many times the memory. An H100 computes 65,536 positions of
-# Reformer-base (E = 256) in 25 ms, and without graphs a CPU calls its layers in 44 ms, whatever
-# their size: the GPU would wait. Twice as many take some 15 GB; what does not fit is cut.
+# Defaults by device. IWSLT14's Reformer-fast on two CPU cores is slower with micro-batches of a
+# GPU's size, and needs many times the memory. An H100 computes 65,536 positions of Reformer-base
+# (E = 256) in 25 ms, but without graphs the CPU takes 44 ms to launch its layers, whatever their
+# size: the GPU would idle. Twice as many positions take some 15 GB; what does not fit is cut.
 CPU_SIZES = {"micro_batch_joint": 8_000, "micro_batch_overhead": 200}
 GPU_SIZES = {"micro_batch_joint": 131_072, "micro_batch_overhead": 20_000}
 
 
 def with_sizes(config: Config, device: str, run: Config | None = None) -> Config:
-    """Return the configuration with the sizes of micro-batches that it leaves open.
+    """Return the configuration with the micro-batch sizes that it leaves open filled in.
 
     Args:
         config: the configuration.
-        device: the type of the device.
-        run: that of the run to be continued, which keeps its sizes.
+        device: the type of the device, such as "cpu".
+        run: the configuration of the run to continue, whose sizes are kept; None for a new run.
     """
     sizes = run.training.model_dump() if run else CPU_SIZES if device == "cpu" else GPU_SIZES
     missing = [name for name in CPU_SIZES if getattr(config.training, name) is None]
@@ -47,9 +47,9 @@ class UpdatePlan:
     Args:
         pairs: the training split.
         training: the settings, with all sizes.
-        is_joint: whether joint positions are bounded too.
-        largest: the padded size above which micro-batches are cut into equal parts; None for none.
-            The updates have the same sentences with any.
+        is_joint: whether the model is joint, so that joint positions are limited, too.
+        largest: the padded size above which micro-batches are cut into equal parts; None if none
+            are. It does not change which sentences an update has.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class UpdatePlan:
         self.largest = largest
         self.batch_tokens = training.batch_tokens
         self.normalise = training.normalise
-        passes = 2 if training.r_drop else 1  # of each pair, at the same time
+        passes = 2 if training.r_drop else 1  # of each pair, in the same micro-batch
         tokens = min(training.micro_batch_tokens or training.batch_tokens, training.batch_tokens)
         joint = training.micro_batch_joint if is_joint else None
         self.sampler = BatchSampler(
@@ -113,7 +113,7 @@ class UpdatePlan:
         return sum(int(self.sampler.target_lengths[indices].sum()) for indices in micro_batches)
 
     def divisor(self, micro_batches: Sequence[MicroBatch]) -> int:
-        """Return what the summed loss of an update is divided by: its tokens or its sentences."""
+        """Return the divisor of the summed loss of an update: its target tokens or sentences."""
         if self.normalise == "token":
             return self.tokens(micro_batches)
         return sum(int(indices.size) for indices in micro_batches)
@@ -132,11 +132,12 @@ def padded_size(pairs: ParallelIds, indices: MicroBatch, *, is_joint: bool) -> i
 def group_micro_batches(
     micro_batches: Sequence[MicroBatch], tokens: Sequence[int], batch_tokens: int
 ) -> list[list[MicroBatch]]:
-    """Group consecutive micro-batches into updates of about `batch_tokens` tokens.
+    """Group consecutive micro-batches into updates of about `batch_tokens` target tokens.
 
-    A micro-batch is added to the update that it brings closer to the budget. A remainder of less
-    than half the budget is added to the last update: as an update of its own, its noisy gradient
-    would have the same weight. None is left out. `tokens` are the target tokens of each.
+    A micro-batch joins the current update if that brings it closer to `batch_tokens`. A remainder
+    of less than half of them is added to the last update: as an update of its own, its noisy
+    gradient would have the same weight. No micro-batch is left out. `tokens` are the target tokens
+    of each.
     """
     updates: list[list[MicroBatch]] = []
     current: list[MicroBatch] = []

@@ -34,7 +34,7 @@ Part = TypeVar("Part")
 
 
 class Reporting(Silent):
-    """Calls a function with the sentences that are done, and with their number."""
+    """Calls a function with the number of sentences done, and with their total if it is known."""
 
     def __init__(self, report: Callable[[int, int | None], None]) -> None:
         self._report = report
@@ -47,8 +47,8 @@ class Reporting(Silent):
 class Validator:
     """Measures a model on the valid split of a corpus, as configured by `config`.
 
-    If `is_joint`, the joint positions of a batch are bounded. Every one of the `ranks` measures a
-    part, and all get the result. Where memory runs out, `make_room` frees some, as in `in_halves`.
+    If `is_joint`, the joint positions of a batch are limited. Each of the `ranks` measures a part,
+    and all get the result. If memory runs out, `make_room` frees some, see `in_halves`.
 
     Raises:
         DecodingError: options of the search that cannot be used.
@@ -98,11 +98,15 @@ class Validator:
         self.samples: tuple[SampleTranslation, ...] = ()  # of the last validation
 
     def __call__(self, model: TranslationModel, progress: Progress = Silent()) -> dict[str, float]:
-        """Return `loss` (nats per token) and `perplexity`, and of translations the `scores`.
+        """Return `loss` (nats per target token), `perplexity` and the `scores` of translations.
 
         Systems with tagging heads add an accuracy for each kind of label that they learn, such as
-        `pos_accuracy`, where the split has labels.
+        `pos_accuracy`, if the split has such labels.
         If the loss is not finite, nothing is translated.
+
+        Raises:
+            StopRequestError: a rank has been asked to stop.
+            WorkError: a single sentence does not fit into memory.
         """
         was_training, self.samples = model.training, ()
         model.eval()
@@ -118,10 +122,10 @@ class Validator:
         """Return the unsmoothed loss per target token of the first reference, and accuracies."""
         kinds = [kind for kind in model.auxiliary_weights if kind in self.pairs.labels]
         rows = self._gathered(lambda: self._sums(model, kinds, progress))
-        nll_sum, *hits = [math.fsum(column) for column in zip(*rows, strict=True)]
+        nll_sum, *correct = [math.fsum(column) for column in zip(*rows, strict=True)]
         loss = nll_sum / int(self.pairs.target.lengths.sum())
         measured = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
-        for kind, count in zip(kinds, hits, strict=True):
+        for kind, count in zip(kinds, correct, strict=True):
             labelled = int(self.pairs.labels[kind].labelled.sum())
             measured[f"{kind}_accuracy"] = count / max(1, labelled)
         return measured
@@ -129,7 +133,7 @@ class Validator:
     def _sums(
         self, model: TranslationModel, kinds: Sequence[str], progress: Progress
     ) -> list[list[float]]:
-        """Return summed loss and right labels of each batch of this rank, [1 + kinds]."""
+        """Return summed loss and correct labels of each batch of this rank, [1 + kinds] each."""
         objective = Objective()
         batches = self.batches[self.ranks.rank :: self.ranks.count]
         pairs = sum(indices.size for indices in batches)
@@ -140,8 +144,8 @@ class Validator:
                 memory = model.encode(batch.source, batch.source_mask)
                 nll = batch_loss(model, batch, objective, memory)[1]
                 tags = model.tag(memory) if kinds else {}
-            right = [(tags[kind].argmax(-1) == batch.labels[kind]).sum() for kind in kinds]
-            return torch.stack([nll, *(hits.to(nll.dtype) for hits in right)])
+            correct = [(tags[kind].argmax(-1) == batch.labels[kind]).sum() for kind in kinds]
+            return torch.stack([nll, *(count.to(nll.dtype) for count in correct)])
 
         lengths = np.maximum(self.pairs.source.lengths, self.pairs.target.lengths).tolist()
         computed = in_halves(
@@ -183,7 +187,6 @@ class Validator:
         }
 
     def _translations(self, model: TranslationModel, progress: Progress) -> list[str]:
-        """Return the translations of this rank's sentences, every `ranks.count`-th."""
         chosen = self.sentences[self.ranks.rank :: self.ranks.count]
         sources = [self.pairs.source[index] for index in chosen]
         searched = [prepared(model, self.precision)]

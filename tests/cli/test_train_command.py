@@ -299,7 +299,7 @@ def test_a_dry_run_writes_nothing(workplace: Path, jtrans: Jtrans) -> None:
         assert word in done.out
     assert "rises" not in done.err
     long = ("train", "tiny.toml", "--data", "data", "--set", "training.schedule.warmup=4000")
-    rises = "training ends after 6 updates or so, and the learning rate rises for 4,000"
+    rises = "training ends after 6 updates or so, but the learning rate rises for 4,000"
     told = jtrans(*long, "--dry-run").err
     assert rises in told and "(--set training.schedule.warmup=1)" in told
     assert rises in jtrans(*long, "--run", "new").err

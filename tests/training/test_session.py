@@ -137,7 +137,7 @@ def test_the_runs_of_seeds_are_named_where_a_run_is_expected(
     for seed in (1, 2):
         shutil.copytree(run, tmp_path / "seeds" / f"seed-{seed}")
     error = refusal(ConfigError, tmp_path / "seeds", config=make_config(), data=corpus.folder)
-    assert str(error.hint).startswith("its runs continue with --seeds 1,2; or choose another")
+    assert str(error.hint).startswith("continue its runs with --seeds 1,2, or choose another")
 
 
 def test_another_vocabulary_is_refused(run: Path, make_config: Any, tmp_path: Path) -> None:

@@ -191,4 +191,4 @@ def test_where_one_checkpoint_is_needed_a_window_is_refused(
     train(config, data=corpus.folder, run=tmp_path / "run")
     with pytest.raises(CheckpointError, match="only one can be used here") as caught:
         Run(tmp_path / "run").checkpoint("window")
-    assert str(caught.value.hint).startswith("one of 2, 4, 6, or best")
+    assert str(caught.value.hint).startswith("name one of 2, 4, 6, or best")

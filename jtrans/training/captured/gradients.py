@@ -4,8 +4,8 @@ The forward and the backward pass of a micro-batch are more than a thousand oper
 them takes the CPU some 45 ms whatever their size, while a GPU computes those of a small model in a
 tenth of that. A graph launches them as a whole.
 
-It repeats them on the same memory, so micro-batches are padded to few sizes (`padded.py`). A size
-is captured when it is needed a second time; the first time the same padded micro-batch is computed
+A graph always works on the same memory, so micro-batches are padded to a few sizes (`padded.py`). A
+size is captured when it is needed a second time; the first time the padded micro-batch is computed
 without a graph, with the same result.
 """
 
@@ -27,7 +27,7 @@ from jtrans.training.divergence.random_state import RandomState
 
 _log = logging.getLogger(__name__)
 
-MOST_GRAPHS = 768  # twice as many as a third of IWSLT14 needs; further sizes do without
+MOST_GRAPHS = 768  # twice as many as a third of IWSLT14 needs; further sizes run without a graph
 
 # the loss of a batch to be differentiated, [], and its summed losses, [n], given the divisor, []
 Losses = Callable[[Batch, Tensor], tuple[Tensor, Tensor]]
@@ -36,9 +36,9 @@ Losses = Callable[[Batch, Tensor], tuple[Tensor, Tensor]]
 def can_capture(model: TranslationModel, training: TrainingConfig) -> bool:
     """Return whether gradients can be captured, unless weights are sharded.
 
-    Idle sentences would change statistics of a batch. Recomputing a layer reads the state of the
-    random generator, which a capture does not allow. Labels of source tokens are counted for each
-    update, which no graph knows.
+    Idle sentences would change batch statistics. Recomputing a layer reads the state of the random
+    generator, which a capture does not allow. The losses of labels are divided by counts of the
+    update, which graphs have no input for.
     """
     return (
         training.graphs
@@ -50,13 +50,13 @@ def can_capture(model: TranslationModel, training: TrainingConfig) -> bool:
 
 
 class CapturedGradients:
-    """Computes gradients of micro-batches by graphs.
+    """Computes gradients of micro-batches by CUDA graphs.
 
     Args:
         model: in training mode, on a GPU.
-        losses: of a batch.
-        capture: another way to capture than torch's.
-        most: how many graphs are kept.
+        losses: computes the losses of a batch.
+        capture: captures work as a graph; None: `CudaCapture`.
+        most: the largest number of graphs kept.
     """
 
     def __init__(
@@ -73,19 +73,19 @@ class CapturedGradients:
         # the size has been computed once before, which is warm-up enough
         self._capture = capture or CudaCapture(device, warm_ups=1)
         self._divisor = torch.ones((), device=device)
-        # of all parameters, written by all graphs; None without one
+        # of all parameters, written by all graphs; None for parameters without a gradient
         self._gradients: list[Tensor | None] = []
         self._copies: list[Tensor | None] = []
-        self._places: list[int] = []  # in memory, of the weights
-        self.kept: dict[Size, PaddedBatch] = {}  # those that are captured
+        self._addresses: list[int] = []  # of the weights in memory
+        self.kept: dict[Size, PaddedBatch] = {}  # the captured sizes
         self._needed: set[Size] = set()
         self.has_failed = False
-        self.is_replaying = True  # False: graphs, whose layers cannot be watched, stay unused
+        self.is_replaying = True  # False while a fault is traced: layers in a graph call no hooks
 
     def __call__(self, batch: Batch, divisor: int) -> Tensor:
-        """Give the parameters the gradient of a batch of the CPU, and return its summed losses.
+        """Set the parameters' gradients to those of a batch on the CPU; return its losses, [n].
 
-        The gradients are overwritten by the next call, and so are the losses, [n].
+        The next call overwrites the gradients and the losses.
         """
         self._forget_other_weights()
         (B, S), T = batch.source.shape, batch.target_in.shape[1]
@@ -110,9 +110,9 @@ class CapturedGradients:
         self.has_failed = False
 
     def make_room(self) -> bool:
-        """Drop all graphs, whose memory is needed; sizes are captured once they are needed again.
+        """Drop all graphs to free their memory; sizes are captured again as they are needed.
 
-        A size that does not fit beside the graphs is then computed without one.
+        The size that did not fit beside the graphs is then computed without one.
 
         Returns:
             Whether there were any.
@@ -123,15 +123,15 @@ class CapturedGradients:
         return had_graphs
 
     def _is_wanted(self, size: Size) -> bool:
-        """Return whether a size is needed a second time, and there is room for its graph."""
+        """Return whether a size is needed a second time and may be captured."""
         was_needed = size in self._needed
         self._needed.add(size)
         return was_needed and len(self.kept) < self._most and not self.has_failed
 
     def keep(self, gradients: list[Tensor | None]) -> list[Tensor | None]:
-        """Return gradients that the next call does not overwrite: a copy if it would.
+        """Return `gradients`, copied if the next call would overwrite them.
 
-        The copy is overwritten when a copy is made again.
+        The next copy overwrites this one.
         """
         ours = self._gradients
         if not any(a is b and a is not None for a, b in zip(gradients, ours, strict=False)):
@@ -157,7 +157,7 @@ class CapturedGradients:
         random = RandomState.of(self._divisor.device)
         try:
             padded.replay = self._capture(lambda: self._work(padded))
-            padded.held = list(self._model.buffers())  # a table of positions grows into another
+            padded.held = list(self._model.buffers())  # a table of positions is replaced to grow
             self.kept[padded.size] = padded
         except Exception as error:
             self._give_up(error)
@@ -165,22 +165,22 @@ class CapturedGradients:
             random.restore()  # a capture draws random numbers, too
 
     def _give_up(self, error: Exception) -> None:
-        """Go on without graphs, which give their memory back."""
+        """Continue without graphs, and free their memory."""
         self.has_failed = True
         self.kept.clear()
         _log.warning(
-            "updates cannot be captured as CUDA graphs, so training goes on without, with the "
-            "same results but slower: %s",
+            "updates cannot be captured as CUDA graphs, so training goes on without them, slower "
+            "but with the same results: %s",
             "memory ran out" if is_out_of_memory(error) else error,
         )
         if self._divisor.is_cuda:
             torch.cuda.empty_cache()
 
     def _forget_other_weights(self) -> None:
-        places = [parameter.data_ptr() for parameter in self._parameters]
-        if places != self._places:
+        addresses = [parameter.data_ptr() for parameter in self._parameters]
+        if addresses != self._addresses:
             self.kept.clear()
-            self._places = places
+            self._addresses = addresses
 
 
 def _copy(to: Sequence[Tensor | None], gradients: Sequence[Tensor | None]) -> None:

@@ -1,1 +1,1 @@
-"""Losses and gradients that are not finite: what they come from, and how training goes on."""
+"""Losses and gradients that are not finite: their cause, and how training continues."""

@@ -1,4 +1,4 @@
-"""Moving statistics of batch normalisation, which a forward pass that does not count spoils."""
+"""Moving statistics of batch normalisation, restored after forward passes that must not count."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ class BatchStatistics:
         self._kept = [buffer.clone() for buffer in self._buffers]
 
     def restore(self, dropped: Tensor) -> None:
-        """Restore them if it is `dropped`, [] bool, without waiting for a GPU."""
+        """Restore them if the update is `dropped`, [] bool, without waiting for a GPU."""
         for buffer, kept in zip(self._buffers, self._kept, strict=True):
             buffer.copy_(torch.where(dropped, kept, buffer))

@@ -1,4 +1,4 @@
-"""Which module of a model first meets a number that is not finite."""
+"""Find the first module of a model that reads or computes a number that is not finite."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class FirstFault:
 
     @contextlib.contextmanager
     def watching(self, model: nn.Module) -> Iterator[None]:
-        """Look at the inputs and outputs of all modules; compiled layers run as they are written.
+        """Check the inputs and outputs of all modules; compiled layers run uncompiled.
 
         This makes a GPU wait at every module.
         """
         compiled = [(each, each.compiled) for each in model.modules() if isinstance(each, Layer)]
         for layer, _ in compiled:
             layer.compiled = None  # compiled code calls no hooks
-        # nor does a loss that is computed from the weights of the output
+        # nor does a loss that is computed directly from the weights of the output
         model.__dict__["output_weights"] = lambda: None
         handles = []
         for name, module in model.named_modules():

@@ -1,4 +1,4 @@
-"""The last good state: the newest checkpoint before the trouble, or else the beginning."""
+"""The last good state: the newest checkpoint before the fault, or else the initial state."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from jtrans.training.weights.shards import local
 class InitialState:
     """A copy of a model and its optimiser before the first update, in the memory of the CPU.
 
-    Training goes back to it as long as it has saved nothing.
+    Training goes back to it if it diverges before the first checkpoint.
     """
 
     def __init__(self, model: TranslationModel, optimiser: Optimizer) -> None:
         self._tensors = {name: _copy(tensor) for name, tensor in _saved(model).items()}
-        self._moments = {  # none, unless they are another run's
+        self._moments = {  # none, unless loaded from another run
             parameter: {key: _copy(value) for key, value in values.items()}
             for parameter, values in optimiser.state.items()
         }
@@ -48,7 +48,7 @@ class InitialState:
 def remove_spoilt(run: Run, *, keeps_one: bool) -> None:
     """Delete the newest checkpoints if the updates just before them were skipped.
 
-    Their weights are those that all further updates fail with.
+    With their weights all further updates would fail, too.
 
     Args:
         run: the run.

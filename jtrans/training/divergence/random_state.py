@@ -1,4 +1,4 @@
-"""The random generators that dropout draws from, to compute an update once more."""
+"""The state of the random generators that dropout draws from, to repeat an update."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RandomState:
 
     device: torch.device
     cpu: Tensor
-    device_state: Tensor | None  # of the device
+    device_state: Tensor | None  # None for a CPU
     python: Any
 
     @classmethod

@@ -1,7 +1,7 @@
 """Skipped updates: those whose loss or gradient is not finite change nothing but their count.
 
-An update that is finite without a few of its sentences is their fault: they are left out from then
-on. All others are the fault of the weights or of the rate, and training goes back if there are many
+If an update is finite without a few of its sentences, these are at fault and are left out from then
+on. Otherwise the weights or the rate are at fault, and training goes back if this happens often
 (docs/training.md).
 """
 
@@ -20,22 +20,22 @@ from jtrans.training.micro_batches import GradientAccumulator, UpdateLoss
 from jtrans.training.validation import Validator
 
 MOST_SHOWN = 100  # sentences that an event names
-READ_LATER = 1  # a GPU computes this many updates while an earlier one is looked at
+READ_LATER = 1  # updates that a GPU computes before an earlier one is checked
 
 
 class DivergedError(WorkError):
     """Numbers are not finite, and skipping an update does not help."""
 
     default_kind = "work.diverged"
-    is_final = False  # another rate would not help, either
+    is_final = False  # whether no other rate would help
 
 
 class Skips:
     """Explains the updates that were skipped.
 
     Args:
-        accumulator: that computes them.
-        ranks: which explain them together.
+        accumulator: computes the updates.
+        ranks: the processes that train together.
         seed: of training.
     """
 
@@ -43,7 +43,7 @@ class Skips:
         self.ranks = ranks
         self.tracer = Tracer(
             accumulator,
-            # the generators were seeded by the updates done before
+            # the generators were seeded with the number of updates done before
             lambda update, indices: ranks.begin_micro_batch(seed, update - 1, indices),
         )
         self._attempts: deque[Attempt] = deque(maxlen=READ_LATER + 1)
@@ -54,7 +54,7 @@ class Skips:
         self._attempts.append(attempt)
 
     def explain(self, update: int, fault: str, trouble: Trouble) -> Skip:
-        """Find out why an update was skipped, and note it in `trouble`; all ranks do so together.
+        """Find out why an update was skipped, and note it in `trouble`; all ranks must call this.
 
         Args:
             update: its number, one of the last.
@@ -65,8 +65,8 @@ class Skips:
         causes = self.ranks.gather(self.tracer.trace(attempt))
         faulty = [rank for rank, cause in enumerate(causes) if cause.layer]
         sentences = [index for cause in causes for index in cause.sentences]
-        guilty = sentences if _are_guilty(causes) else []
-        is_left_out = trouble.blame(update, guilty, len(attempt.loss.pairs))
+        at_fault = sentences if _are_at_fault(causes) else []
+        is_left_out = trouble.blame(update, at_fault, len(attempt.loss.pairs))
         self._last = Skip(
             update=update,
             fault=fault,
@@ -82,10 +82,10 @@ class Skips:
         return self._last
 
     def explain_validation(self, validator: Validator, update: int) -> tuple[str, bool]:
-        """Find out why a validation loss is not finite; all ranks do so together.
+        """Find out why a validation loss is not finite; all ranks must call this.
 
         Returns:
-            The layer and the sentences as text, and whether these alone are to blame.
+            The layer and the sentences as text, and whether these alone are at fault.
         """
         model = self.tracer.accumulator.model
         batches = validator.batches[self.ranks.rank :: self.ranks.count]
@@ -100,27 +100,27 @@ class Skips:
             return "", False
         shown = ", ".join(sentences[:8]) + (" and others" if len(sentences) > 8 else "")
         text = f", first in {layers[0]}, sentences {shown} of valid (counted from 0)"
-        return text, _are_guilty(causes)
+        return text, _are_at_fault(causes)
 
     def diverged(
         self, fault: str, run: Path, update: int, trouble: Trouble, *, is_final: bool
     ) -> DivergedError:
-        """Return the error for training that cannot go on like this.
+        """Return the error for training that cannot continue.
 
         Args:
             fault: what is not finite, as text.
             run: its folder.
             update: the number of updates done.
             trouble: of the run so far.
-            is_final: whether another rate would not help, either.
+            is_final: whether no other rate would help.
         """
         last = self._last
         cause = f"; update {last.update:,} was skipped: {last.describe()}" if last else ""
         rate = f", with 1/{2**trouble.returns} of the configured learning rate"
         tried = rate if trouble.returns else ""
         hint = (
-            "no learning rate changes this: take these sentences out of the text for validation, "
-            "prepare it again, and train a new run"
+            "no learning rate helps: remove these sentences from the validation text, prepare the "
+            "corpus again, and train a new run"
             if is_final
             else "the same command with a lower rate, --set training.learning_rate=..., "
             "continues from the last checkpoint; with --restart it starts over"
@@ -131,9 +131,9 @@ class Skips:
         return error
 
 
-def _are_guilty(causes: list[Cause]) -> bool:
-    """Return whether the update is finite without the sentences that are named.
+def _are_at_fault(causes: list[Cause]) -> bool:
+    """Return whether the update is finite without the sentences of `causes`.
 
-    They must be at most half of what their rank computed: otherwise the rank may be to blame.
+    They must be at most half of what their rank computed: otherwise the rank may be at fault.
     """
     return all(cause.is_rest_finite and len(cause.sentences) <= cause.rest for cause in causes)

@@ -1,7 +1,7 @@
-"""Which layer and which sentences made the loss or the gradient of an update not finite.
+"""Find the layer and the sentences that make the loss or the gradient of an update not finite.
 
-The update is computed once more, with the same dropout, and its first micro-batch that is not
-finite is halved again and again. Nothing of training changes, neither weights nor random numbers.
+The update is computed once more, with the same dropout, and its micro-batches that are not finite
+are halved repeatedly. Afterwards weights and random generators are as before.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jtrans.training.divergence.random_state import RandomState
 from jtrans.training.micro_batches import GradientAccumulator, UpdateLoss
 from jtrans.training.updates import MicroBatch
 
-MOST_PARTS = 8  # of a micro-batch that are not finite: more are not the fault of single sentences
+MOST_PARTS = 8  # of a micro-batch that are not finite: more are not due to single sentences
 
 
 @dataclass(frozen=True)
@@ -37,27 +37,27 @@ class Attempt:
 class Cause:
     """What is not finite in a rank's share of an update."""
 
-    layer: str  # where it is seen first; empty if all of the share is finite
-    sentences: tuple[int, ...]  # the smallest parts of micro-batches that are not finite
-    computed: int  # the sentences of the micro-batches they are from
+    layer: str  # the first module or gradient that is not; empty if all of the share is finite
+    sentences: tuple[int, ...]  # in the smallest parts of micro-batches that are not finite
+    computed: int  # number of sentences in the micro-batches they are from
     is_rest_finite: bool  # whether the share is finite without them
-    rest: int  # its other sentences
+    rest: int  # number of other sentences of the share
 
 
 @dataclass(frozen=True, eq=False)
 class Tracer:
-    """Finds causes."""
+    """Finds the causes of updates that are not finite."""
 
-    accumulator: GradientAccumulator  # that has computed the updates
+    accumulator: GradientAccumulator  # computes the updates
     # called with the update's number and the pairs of each micro-batch before it runs
     before: Callable[[int, MicroBatch], None]
 
     def trace(self, attempt: Attempt) -> Cause:
-        """Return the cause of an update that is not finite; gradients must be cleared before.
+        """Return the cause of an update that is not finite; gradients must have been cleared.
 
-        Where weights are sharded, every rank gathers all of them for a while and computes only
-        forward passes once more: in a backward pass the ranks would exchange gradients. So no
-        cause is found if only the gradient is not finite.
+        If weights are sharded, every rank gathers all of them meanwhile and repeats forward passes
+        only: in a backward pass the ranks would exchange gradients. So no cause is found if only
+        the gradient is not finite.
         """
         layer, sentences, computed = "", [], 0
         is_rest_finite = True
@@ -112,7 +112,7 @@ class Tracer:
 
     @contextlib.contextmanager
     def _undisturbed(self, attempt: Attempt) -> Iterator[None]:
-        """Compute from the state before an update, and put everything back."""
+        """Start from the random state before an update, and restore everything afterwards."""
         accumulator = self.accumulator
         model = accumulator.model
         previous = accumulator.limits, accumulator.before, accumulator.on_split

@@ -22,7 +22,7 @@ class Trouble:
     unexplained: list[int] = field(default_factory=list)  # the last of those not due to sentences
     left_out: list[int] = field(default_factory=list)  # training pairs that spoilt an update
     returns: int = 0  # how often training went back to its last good state
-    learning_rate: float | None = None  # of the configuration that had to be halved so often
+    learning_rate: float | None = None  # the configured rate at the last return
 
     def blame(self, update: int, sentences: Sequence[int], pairs: int) -> bool:
         """Note why an update was skipped.
@@ -44,7 +44,7 @@ class Trouble:
 
     @property
     def factor(self) -> float:
-        """The part of the configured rate that training goes on with."""
+        """The part of the configured rate that training continues with."""
         return float(0.5**self.returns)
 
     def go_back(self, learning_rate: float) -> None:
@@ -52,13 +52,13 @@ class Trouble:
         self.returns, self.learning_rate, self.unexplained = self.returns + 1, learning_rate, []
 
     def use(self, learning_rate: float) -> None:
-        """Note the configured rate: with a new one training may go back as often as before."""
+        """Forget the returns if the configured rate is not the one that they halved."""
         if learning_rate != self.learning_rate:
             self.returns = 0
 
     @property
     def is_repeated(self) -> bool:
-        """Return whether too many updates were skipped for training to go on like this."""
+        """Return whether so many updates were skipped that training must go back."""
         last = self.unexplained[-STREAK:]
         is_streak = len(last) == STREAK and last[-1] - last[0] == STREAK - 1
         return is_streak or len(self.unexplained) >= MANY

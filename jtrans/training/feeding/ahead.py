@@ -4,7 +4,7 @@ A GPU should not wait for the next micro-batch. The thread pads those of this up
 and puts them into pinned memory, from which copies do not wait. It draws no random numbers and
 reads only constant data, so a micro-batch is the same whoever pads it, and when.
 
-On a CPU the thread would compete with the computation: padding is 0.2 ms of an update of 4,096
+On a CPU the thread would compete with the computation: padding takes 0.2 ms in an update of 4,096
 target tokens, which takes seconds.
 """
 
@@ -27,12 +27,12 @@ class BatchesAhead:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._pairs: ParallelIds | None = None  # that the micro-batches are of
+        self._pairs: ParallelIds | None = None  # the split of the expected micro-batches
         self._expected: dict[bytes, Future[Batch]] = {}
         self._thread: ThreadPoolExecutor | None = None
 
     def expect(self, pairs: ParallelIds, micro_batches: Sequence[MicroBatch]) -> None:
-        """Begin to pad the next micro-batches; forget those expected before and not named now."""
+        """Start to pad the next micro-batches; drop expected ones that are not among them."""
         if self._device.type not in WITH_THREAD:
             return
         known = self._expected if self._pairs is pairs else {}
@@ -48,7 +48,7 @@ class BatchesAhead:
         return self.take_on_cpu(pairs, indices).to(self._device)
 
     def take_on_cpu(self, pairs: ParallelIds, indices: MicroBatch) -> Batch:
-        """Return a micro-batch where it was padded, as `take` does."""
+        """Return a micro-batch on the CPU; an error of the thread is raised here."""
         future = self._expected.pop(indices.tobytes(), None) if self._pairs is pairs else None
         return collate(pairs, indices) if future is None else future.result()
 
@@ -65,7 +65,7 @@ class BatchesAhead:
         return self._thread.submit(self._pad, pairs, indices)
 
     def _enter(self) -> None:
-        if self._device.type == "cuda":  # else pinning would start to use the first GPU, too
+        if self._device.type == "cuda":  # else pinning memory would use the first GPU, too
             torch.cuda.set_device(self._device)
 
     def _pad(self, pairs: ParallelIds, indices: MicroBatch) -> Batch:

@@ -2,12 +2,12 @@
 
 The sentences of an update, and what its loss is divided by, follow from the configuration alone.
 The machine decides whether its micro-batches run whole or in equal parts (`UpdatePlan.largest`): a
-few micro-batches of long pairs are timed, each of twice the size of the one before, until the next
-might not fit into memory or takes too long to gain anything. Weights, optimiser and random
-generators stay as they are.
+few micro-batches of long pairs are timed, each twice the size of the one before, until the next one
+might not fit into memory or the last one took so long that more gains nothing. Weights, optimiser
+and random generators stay as they are.
 
-Cutting changes dropout and rounding, so chance must not decide: a size must be `FASTER` than all
-larger ones, the answer is kept in the user's cache for further runs, and each run keeps its own.
+Cutting changes dropout and rounding, so noise in the timings must not decide: a smaller size must
+be faster by the factor `FASTER`, the answer is cached for further runs, and each run keeps its own.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from jtrans.training.updates import MicroBatch, UpdatePlan
 
 FASTER = 1.15
 SHARE = 0.8  # of the available memory
-LONG = 0.99  # quantile of the pairs by size: those that are timed
+LONG = 0.99  # of the pairs by size: the quantile that is timed
 ENOUGH_SECONDS = 5.0  # a larger micro-batch has no overhead left to save
 TIMED_SECONDS = 0.5  # short micro-batches are repeated until they have taken as long
-FEWEST_UPDATES = 1_000  # of a run that is worth a measurement
-# By whether they are joint: joint positions, or source and target tokens. Smaller micro-batches
+FEWEST_UPDATES = 1_000  # of a run for which measuring pays off
+# By whether the model is joint: joint positions, or source and target tokens. Smaller micro-batches
 # were slower on every device.
 SMALLEST = {"cpu": {True: 8_000, False: 4_096}, "cuda": {True: 16_384, False: 8_192}}
 
@@ -50,11 +50,11 @@ class Trial(NamedTuple):
     """A micro-batch that fits into memory."""
 
     size: int  # padded
-    seconds: float  # for each pair
+    seconds: float  # per pair
 
 
 def largest_size(trainer: Trainer, config: Config) -> int | None:
-    """Return the padded size above which micro-batches are cut, None for none.
+    """Return the padded size above which micro-batches are cut, None if none are.
 
     Args:
         trainer: of a new run.
@@ -65,7 +65,7 @@ def largest_size(trainer: Trainer, config: Config) -> int | None:
     """
     training, model = config.training, trainer.model
     is_set = training.micro_batch_tokens or (model.is_joint and training.micro_batch_joint)
-    # statistics of a micro-batch would be those of its parts
+    # statistics would be taken over the parts of a micro-batch
     if is_set or training.deterministic or model.has_batch_statistics or _is_short(trainer):
         return None
     candidates = list(_candidates(trainer.plan, model.device))
@@ -89,14 +89,14 @@ def largest_size(trainer: Trainer, config: Config) -> int | None:
 
 
 def chosen_size(trials: Sequence[Trial], whole: int) -> int | None:
-    """Return the largest size that no smaller one is `FASTER` than; None if it is `whole`."""
+    """Return the largest size within a factor `FASTER` of the best time; None if it is `whole`."""
     best = min(trial.seconds for trial in trials)
     size = max(trial.size for trial in trials if trial.seconds <= FASTER * best)
     return None if size >= whole else size
 
 
 def expected_updates(trainer: Trainer) -> int | None:
-    """Return about how many updates the whole training has; None if its limits do not tell."""
+    """Estimate the updates of the whole training; None if its limits do not determine them."""
     tokens = int(trainer.pairs.target.lengths.sum())
     per_epoch = max(1, tokens // trainer.training.batch_tokens)
     return trainer.stopping.total_updates(trainer.state, per_epoch)
@@ -108,7 +108,7 @@ def _is_short(trainer: Trainer) -> bool:
 
 
 def _candidates(plan: UpdatePlan, device: torch.device) -> Iterator[MicroBatch]:
-    """Yield micro-batches of copies of a long pair, each about twice as large, up to the limit."""
+    """Yield micro-batches of copies of a long pair, doubling in size up to the limit."""
     S, T = plan.pairs.source.lengths, plan.pairs.target.lengths
     costs = S * T if plan.is_joint else S + T
     place = int(LONG * (costs.size - 1))
@@ -125,22 +125,23 @@ def _candidates(plan: UpdatePlan, device: torch.device) -> Iterator[MicroBatch]:
 
 
 def _trials(trainer: Trainer, candidates: Sequence[MicroBatch]) -> Iterator[Trial]:
-    """Time the candidates, from the smallest on, as long as the next one will fit."""
-    state_bytes = 8 * trainer.model.parameter_count()  # Adam's moments, which are not there yet
+    """Time the candidates, from the smallest on, as long as the next one should fit."""
+    state_bytes = 8 * trainer.model.parameter_count()  # Adam's moments, which do not exist yet
     _seconds(trainer, candidates[0])  # warm-up: loads or compiles kernels
     for micro_batch in candidates:
         seconds = _seconds(trainer, micro_batch)
         size = trainer.plan.size(micro_batch)
         if seconds is None:
             if micro_batch is candidates[0]:
-                yield Trial(size, 0.0)  # halved again where it is used
+                yield Trial(size, 0.0)  # training will halve it
             return
         yield Trial(size, seconds / micro_batch.size)
         device = trainer.model.device
         available = _available(device)
         # graphs have their own memory beside that of other passes
         copies = 1 if trainer.gradient.accumulator.captured is None else 2
-        # twice the size: as much again on a CPU; what torch keeps of a GPU counts as available
+        # the next one needs twice the peak: on a CPU half of that is in use already, while the
+        # memory that torch has reserved on a GPU counts as available
         growth = 2 if device.type == "cuda" else 1
         needed = growth * copies * peak_memory(device) + state_bytes
         if seconds > ENOUGH_SECONDS or (available is not None and needed > SHARE * available):
@@ -150,7 +151,7 @@ def _trials(trainer: Trainer, candidates: Sequence[MicroBatch]) -> Iterator[Tria
 def _seconds(trainer: Trainer, micro_batch: MicroBatch) -> float | None:
     """Return the seconds of a forward and backward pass, None if it does not fit."""
     device = trainer.model.device
-    # on a CPU other programs do not count
+    # on a CPU, without the time of other programs
     clock = time.thread_time if device.type == "cpu" else time.perf_counter
     loss = UpdateLoss(trainer.pairs, 1, trainer.gradient.labelled([micro_batch]))
     fastest, total = float("inf"), 0.0
@@ -174,7 +175,7 @@ def _available(device: torch.device) -> int | None:
 
 @contextlib.contextmanager
 def _undisturbed(trainer: Trainer) -> Iterator[None]:
-    """Keep the random generators, and leave no gradient and no graph."""
+    """Restore the random generators afterwards, and leave no gradient and no graph."""
     before = RandomState.of(trainer.model.device)
     trainer.model.train()
     try:
@@ -187,7 +188,7 @@ def _undisturbed(trainer: Trainer) -> Iterator[None]:
 
 
 def _key(trainer: Trainer, config: Config) -> dict[str, Any]:
-    """Return what the answer depends on, as plain values."""
+    """Return all that the measured size depends on, as plain values."""
     device, training = trainer.model.device, config.training
     name = f"{platform.node()}, {os.cpu_count()} processors, {torch.get_num_threads()} threads"
     if device.type == "cuda":

@@ -1,1 +1,1 @@
-"""What becomes of a gradient: the optimiser, its learning rate, the guard against abnormal ones."""
+"""From a gradient to a step: the optimiser, its learning rate, the guard against bad gradients."""

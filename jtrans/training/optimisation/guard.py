@@ -1,7 +1,7 @@
 """The gradient guard: updates whose gradient is abnormal are dropped (docs/systems.md 7.8).
 
-Chen et al. 2018 call it adaptive gradient clipping. A norm is abnormal if its logarithm is more
-than four standard deviations above its moving mean, or if it is not finite.
+Chen et al. 2018 call it adaptive gradient clipping. A norm is abnormal if it is not finite, or if
+ln(1 + norm) is more than four standard deviations above its moving mean.
 """
 
 from __future__ import annotations
@@ -17,10 +17,7 @@ NO_AVERAGES = [0.0, 0.0, 0.0]  # before the first update
 
 
 class GradientGuard:
-    """Judges the norm of every gradient by those before it.
-
-    Nothing is read from the device.
-    """
+    """Judges the norm of every gradient by those before it, reading nothing from the device."""
 
     def __init__(self, device: torch.device) -> None:
         # moving averages of r and r^2 with r = ln(1 + norm), and their weight: M, Q, w
@@ -37,7 +34,7 @@ class GradientGuard:
         self._averages.copy_(torch.tensor(values, dtype=self._averages.dtype))
 
     def judge(self, norm: Tensor) -> Tensor:
-        """Return whether to drop the update, [] bool, and count its gradient's norm, []."""
+        """Return whether to drop an update, [] bool, and count its gradient's norm, []."""
         averages = self._averages
         weight = averages[2]
         mean, square = averages[:2] / weight.clamp(min=1e-6)
@@ -46,7 +43,7 @@ class GradientGuard:
         r = torch.log1p(norm.detach().to(averages.dtype).clamp(min=SMALLEST_NORM))
         is_finite = norm.isfinite()
         dropped: Tensor = ~is_finite | ((r > cap) & (weight > TRUSTED))
-        r = torch.minimum(r, cap)  # a dropped norm counts, too: they may have grown for good
+        r = torch.minimum(r, cap)  # a dropped norm counts, too: norms may have grown for good
         moved = averages.lerp(torch.stack([r, r**2, torch.ones_like(r)]), 1.0 - DECAY)
         self._averages = torch.where(is_finite, moved, averages)
         return dropped

@@ -11,18 +11,18 @@ from torch.nn import Parameter
 from jtrans.config import TrainingConfig
 from jtrans.training.weights.shards import is_sharded
 
-# of Adafactor: the least mean of squared gradients, of which torch takes the square, the 1e-30 of
-# the paper, as the least squared gradient; and the least root mean square of a matrix
+# Adafactor's lower bounds in torch: of the mean of squared gradients, whose square, the paper's
+# 1e-30, bounds every estimate of a squared gradient; and of the root mean square of a weight
 LEAST_MEAN, LEAST_SCALE = 1e-15, 1e-3
 
 
 def make_optimiser(model: nn.Module, training: TrainingConfig) -> torch.optim.Optimizer:
-    """Build Adam with decoupled weight decay, p <- p - rate decay p, Adafactor, or Nesterov's.
+    """Build the optimiser: Adam, Adafactor or Nesterov's momentum.
 
-    Adafactor (Shazeer & Stern 2018) has the same decay, and takes the smaller of the rate and
-    1 / sqrt(t) times the root mean square of a matrix as the size of its step. Above a root mean
-    square of 3e-8 the scale of the gradient does not matter. By torch's default it does below 3e-4,
-    as that of many matrices is: their steps are then always the largest.
+    Adam has decoupled weight decay, p <- p - rate decay p. Adafactor (Shazeer & Stern 2018) has it,
+    too; its step is min(rate, 1 / sqrt(t)) times the root mean square of a weight. The scale of the
+    gradient matters only if its root mean square is below 3e-8. With torch's default bound it would
+    matter below 3e-4, as for many matrices, whose steps would then always be the largest.
     """
     settings = training.optimiser
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -56,7 +56,7 @@ def _make_nesterov(
         lr=rate,
         momentum=momentum,
         nesterov=True,
-        fused=not is_sharded(parameters[0]),  # torch's fused form knows no shards
+        fused=not is_sharded(parameters[0]),  # torch's fused form does not support shards
     )
     for parameter in parameters:  # a first step that is dropped would leave it undefined
         optimiser.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
@@ -64,7 +64,7 @@ def _make_nesterov(
 
 
 def add_l2(parameters: Iterable[Parameter], l2: float) -> None:
-    """Add the gradient of the penalty 0.5 l2 sum(p^2) of all weight matrices to theirs.
+    """Add the gradient of the penalty 0.5 l2 sum(p^2) to the gradients of all weight matrices.
 
     Vectors, that is biases and the scales of normalisations, have no penalty (docs/systems.md 7.8).
     """
@@ -77,7 +77,8 @@ def add_l2(parameters: Iterable[Parameter], l2: float) -> None:
 def step_unless(dropped: Tensor, optimiser: torch.optim.Optimizer) -> None:
     """Do the optimiser's step; if `dropped`, [] bool, nothing changes, its counters included.
 
-    No value is read from a GPU for this, except with Adafactor.
+    No value is read from a GPU for this if the optimiser is fused, as all are except Adafactor, and
+    Nesterov's momentum with sharded weights.
     """
     if dropped.device.type != "cuda" or not optimiser.defaults.get("fused"):
         if not dropped:

@@ -11,7 +11,7 @@ from jtrans.config import ScheduleConfig, TrainingConfig
 
 @dataclass
 class Plateau:
-    """The validations so far, as the schedule `plateau` needs them."""
+    """What the schedule `plateau` keeps of the validations so far."""
 
     best: float | None = None  # the lowest loss
     stale: int = 0  # validations since then, or since the rate fell
@@ -37,7 +37,7 @@ class Schedule:
 
     @classmethod
     def from_config(cls, training: TrainingConfig, width: int) -> Self:
-        """Return the schedule of a run; without an end of its own it ends with the updates."""
+        """Return the schedule of a run; if it sets no end, it ends at `max_updates`."""
         config = training.schedule
         if config.updates is None:
             config = config.model_copy(update={"updates": training.max_updates})
@@ -67,10 +67,11 @@ class Schedule:
         return peak * math.sqrt(t0 / update)
 
     def _decayed(self, update: int) -> float:
-        """Return the part of the highest rate that is left after the warm-up.
+        """Return the rate of an update after the warm-up as a part of the highest rate.
 
-        A cosine's first half (Loshchilov & Hutter 2017, equation 5, without restarts), or 1 until
-        the cooldown and then 1 - sqrt of its part that is over (Haegele et al. 2024, equation 1).
+        `cosine` is the first half of a cosine (Loshchilov & Hutter 2017, equation 5, without
+        restarts), `wsd` is 1 until the cooldown and then 1 - sqrt(x), x being the part of the
+        cooldown that is over (Haegele et al. 2024, equation 1). Both end at `final`.
         """
         config = self.config
         final, end = config.final or 0.0, config.updates or update
@@ -85,8 +86,8 @@ class Schedule:
     def _rnmt_factor(self, update: int) -> float:
         """Return min(1 + t (n - 1) / (n p), n, n (2n)^max(-1, (s - n t) / (e - s))).
 
-        Chen et al. 2018, equation 1, where the clamp is not printed: the factor ends at 1/2. With
-        `late_start` the decay starts after the warm-up, as in the authors' code.
+        Chen et al. 2018, equation 1, which lacks the clamp, though the text has the factor end at
+        1/2. With `late_start` the decay starts after the warm-up, as in the authors' code.
         """
         config = self.config
         n = config.replicas or 1
@@ -95,7 +96,7 @@ class Schedule:
         if config.late_start:
             start = max(start, warmup + 1.0)
             end = max(end, start + 1.0)
-        # above 0, before the decay starts, the power would exceed 1 and n be the smaller factor
+        # positive before the decay starts, when n is the smaller factor: 0 gives n, too
         exponent = min(0.0, max(-1.0, (start - update) / (end - start)))
         return float(min(1.0 + update * (n - 1) / warmup, n, n * (2.0 * n) ** exponent))
 
@@ -110,12 +111,12 @@ class Schedule:
 
     @property
     def replicas(self) -> int:
-        """By how many the updates of the warm-up are multiplied."""
+        """The factor of the updates of the warm-up; 1 except for `rnmt`."""
         return (self.config.replicas or 1) if self.config.name == "rnmt" else 1
 
     def is_exhausted(self, update: int, drops: int = 0) -> bool:
         """Return whether the rate of `update` has fallen below the floor, or to 0, for good."""
-        # with an end, the last rates are tiny, and are meant to be
+        # the last rates of a schedule with an end are meant to be tiny
         first = (self.config.updates or 0) if self.config.has_end else self.warmup
         rate = self.rate(update, drops)
         return update > first and (rate < self.config.floor or rate == 0.0)

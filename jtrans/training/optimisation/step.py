@@ -25,15 +25,15 @@ class Step:
     guard: GradientGuard | None  # judges finite gradients, if there is one
 
     def __call__(self, rate: float, losses: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Do a step, without reading any value from a GPU.
+        """Do a step, without reading any value from a GPU, except as in `step_unless`.
 
         Args:
             rate: the learning rate.
             losses: the summed losses, [n], which must be finite, too.
 
         Returns:
-            The gradient's norm before clipping, [], and whether nothing was updated, [] bool:
-            because of numbers that are not finite, or of the guard.
+            The gradient's norm before clipping, [], and whether nothing was updated, [] bool,
+            because a number is not finite or the guard dropped the update.
         """
         if self.training.l2:
             add_l2(self.parameters, self.training.l2)

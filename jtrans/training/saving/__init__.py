@@ -1,1 +1,1 @@
-"""Checkpoints on their way to disk: written beside training, and removed when they are surplus."""
+"""Checkpoints: written in a thread while training goes on, and removed when they are surplus."""

@@ -53,10 +53,10 @@ class Snapshot:
             model: with the weights to translate with.
             optimiser: of the weights.
             state: the progress of training.
-            trained: the weights to train further, where those of `model` are their moving average.
-            fits: whether there is memory to copy a number of bytes. Without a copy, which goes to
-                the CPU, the snapshot is valid until the next update.
-            is_kept: whether this rank keeps sharded tensors as a whole, or only sends its part.
+            trained: the weights to train further, if those of `model` are their moving average.
+            fits: returns whether memory has room for a copy of so many bytes, on the CPU. Without
+                a copy the snapshot is valid only until the next update.
+            is_kept: whether this rank keeps sharded tensors whole, or only sends its shards.
         """
         weights = _whole(model.state_dict(keep_vars=True), is_kept=is_kept)
         tensors = _whole(state_tensors(model, optimiser, trained), is_kept=is_kept)
@@ -75,7 +75,7 @@ class Snapshot:
     def write(self, run: Run) -> None:
         """Write the checkpoint, and make it the run's `last`."""
         with run.new_checkpoint(self.state.update) as folder:
-            # all that is asked of a model; tied weights are recognised by their memory
+            # safetensors only calls `state_dict`; it recognises tied weights by their memory
             model: Any = SimpleNamespace(state_dict=lambda: dict(self.weights))
             safetensors.torch.save_model(model, str(folder / WEIGHTS))
             _sort_metadata(folder / WEIGHTS)
@@ -85,9 +85,9 @@ class Snapshot:
 
 
 def _sort_metadata(path: Path) -> None:
-    """Sort the names of tied weights in a file of safetensors, which writes them in any order.
+    """Sort the names of tied weights in a safetensors file, which have no fixed order.
 
-    The same weights then are the same bytes.
+    The same weights then give the same bytes.
     """
     with path.open("r+b") as file:
         size = int.from_bytes(file.read(8), "little")
@@ -96,18 +96,18 @@ def _sort_metadata(path: Path) -> None:
             return
         header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
         text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-        if len(text) <= size:  # else it was written in another way, and stays as it is
+        if len(text) <= size:  # otherwise it was formatted in another way, and stays as it is
             file.seek(8)
             file.write(text.ljust(size))
 
 
 def _whole(tensors: Mapping[str, Tensor], *, is_kept: bool) -> dict[str, Tensor]:
-    """Return sharded tensors whole and on the CPU, tied ones once; all ranks must ask for them."""
+    """Return sharded tensors whole and on the CPU, tied ones once; all ranks must call this."""
     wholes: dict[int, Tensor] = {}
     for tensor in tensors.values():
         if is_sharded(tensor) and id(tensor) not in wholes:
             gathered = whole(tensor.detach())
-            # a copy: it may be a part of a buffer with padding
+            # a copy: it may be a view of a padded buffer
             kept = gathered.to("cpu", copy=True) if is_kept else gathered.new_empty(0)
             wholes[id(tensor)] = kept
     return {name: wholes.get(id(tensor), tensor.detach()) for name, tensor in tensors.items()}

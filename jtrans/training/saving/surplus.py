@@ -62,9 +62,9 @@ def remove_surplus(
 
 
 def best_that_is_left(checkpoints: Sequence[Checkpoint], state: TrainingState) -> Any:
-    """Return the best validation of a state, as `TrainingState.best`, whose checkpoint is there.
+    """Return the best validation up to a state whose checkpoint exists, as `TrainingState.best`.
 
-    That of an earlier state may have been deleted when a better one came, which is now damaged.
+    The best checkpoint of that time may have been deleted for a better one that is now damaged.
     """
     best = state.best
     if best is None or any(each.update == best["update"] for each in checkpoints):
@@ -94,7 +94,7 @@ def choose_checkpoints_to_keep(saved: Sequence[Saved], keep: KeepConfig) -> set[
     losses = [each.loss for each in saved]
     validated = [index for index, loss in enumerate(losses) if loss is not None]
     ranked = sorted(validated, key=lambda index: (losses[index], index))
-    timed: dict[float, int] = {}  # the first of each period; the first period has nothing to keep
+    timed: dict[float, int] = {}  # the first of each period except the first period
     for index, each in enumerate(saved):
         period = each.hours // keep.every_hours if keep.every_hours else 0.0
         timed.setdefault(period, index)

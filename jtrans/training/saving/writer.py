@@ -1,9 +1,9 @@
 """Saves checkpoints while training goes on: a copy in memory, then a thread that writes it.
 
-Writing, hashing and syncing let go of Python's lock. One checkpoint is written at a time: saving
-the next waits. After an error while writing, the next save of a single process tries at once to
-write its own state, which is newer; if that fails as well, or training ends first, the error is
-raised. Several processes end at once: they could not agree on the best checkpoint that is left.
+Writing, hashing and syncing release Python's global lock. One checkpoint is written at a time:
+saving the next waits. After an error while writing, the next save of a single process writes its
+own, newer state at once; if that fails as well, or training ends first, the error is raised. With
+several processes the next save raises it: they could not agree on the best checkpoint that is left.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CheckpointWriter:
     Args:
         run: whose checkpoints they are.
         training: which of them are kept.
-        is_alone: whether no other process trains the run, too.
+        is_alone: whether this is the only process that trains the run.
     """
 
     def __init__(self, run: Run, training: TrainingConfig, *, is_alone: bool) -> None:
@@ -58,12 +58,11 @@ class CheckpointWriter:
     ) -> None:
         """Save the checkpoint of `state.update`, see `Snapshot.of`.
 
-        Ranks other than the first only send their parts of sharded tensors. If memory has no room
-        for a copy, or the checkpoint before could not be written, this one is written before this
-        returns.
+        Ranks other than the first only send their shards. If memory has no room for a copy, or the
+        previous checkpoint could not be written, this one is written before the method returns.
 
         Raises:
-            JtransError: it could not be written; or of several processes, that before.
+            JtransError: it could not be written; or, with several processes, the previous one.
         """
         lost = self._lost()
         if lost and not self.is_alone:
@@ -87,7 +86,7 @@ class CheckpointWriter:
         """Wait until the checkpoint is written.
 
         Raises:
-            JtransError: it could not be; raised once.
+            JtransError: it could not be written; raised only once.
         """
         if self._thread is not None:
             self._thread.join()
@@ -96,7 +95,7 @@ class CheckpointWriter:
             raise error
 
     def name_those_left(self, state: TrainingState) -> None:
-        """Name the best checkpoint and the window among those that are there."""
+        """Choose the best checkpoint and the window among the checkpoints that exist."""
         there = self.run.checkpoints()
         state.window.keep_only([each.update for each in there if each.update])
         state.best = best_that_is_left(there, state)
@@ -112,7 +111,7 @@ class CheckpointWriter:
 
     @contextlib.contextmanager
     def finishing(self) -> Iterator[None]:
-        """Wait at the end of the block, also after an error, which is raised before one of writing.
+        """Wait at the end of the block; an error of the block is raised rather than one of writing.
 
         Raises:
             JtransError: the last checkpoint could not be written.
@@ -134,7 +133,7 @@ class CheckpointWriter:
             self._error = error
 
     def _write(self, snapshot: Snapshot) -> None:
-        if not self.run.folder.is_dir():  # creating it anew would not make a run of it
+        if not self.run.folder.is_dir():  # a new folder would not be a run
             raise vanished(self.run.folder)
         snapshot.write(self.run)
         state = snapshot.state

@@ -1,1 +1,1 @@
-"""From settings to a trainer, and what must be right before training starts."""
+"""Building a trainer from settings, and the checks before training starts."""

@@ -1,4 +1,4 @@
-"""Build a model and its trainer; nothing is written."""
+"""Build a model and its trainer; the run is not written."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from jtrans.training.trainer import Trainer
 from jtrans.training.updates import with_sizes
 from jtrans.training.weights.initial import freeze, load_initial, take_optimiser
 
-if TYPE_CHECKING:  # loading torch's takes seconds
+if TYPE_CHECKING:  # importing torch's FSDP takes seconds
     from jtrans.training.distributed.sharding import Sharding
 
-LONG_UPDATES, LONG_MINUTES = 5_000, 15.0  # of a training that may compile its layers
+LONG_UPDATES, LONG_MINUTES = 5_000, 15.0  # from which training may gain by compiling layers
 
 
 def make_trainer(
@@ -59,9 +59,13 @@ def make_trainer(
     should_stop: Callable[[], bool] = lambda: False,
     ranks: Ranks | None = None,
 ) -> tuple[Trainer, DeviceInfo]:
-    """Build model and trainer, and return the trainer with its device; nothing is written.
+    """Build model and trainer, and return the trainer with its device; the run is not written.
 
-    What would spoil a run is refused if it `is_new`: begun runs of earlier versions go on.
+    Settings that would spoil a run are refused if it `is_new`; runs begun with an earlier version
+    may continue with them.
+
+    Raises:
+        JtransError: the settings, the corpus and the initial weights do not fit each other.
     """
     ranks = ranks or Ranks()
     place = resolve_device(device)
@@ -70,7 +74,7 @@ def make_trainer(
     device_info = prepare_device(place, for_training=True)
     if matmul_backend is None and place.type == "cpu":
         matmul_backend = usual_backend(device_info)
-    if ranks.count > 1:  # all take the first one's choice: a resumed run computes the same
+    if ranks.count > 1:  # all use the first one's choice, so that a resumed run computes the same
         matmul_backend = ranks.from_first(matmul_backend or device_info.matmul_backend)
     device_info = use_matmul_backend(device_info, matmul_backend)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when deterministic
@@ -122,11 +126,11 @@ def _shard(model: TranslationModel, config: Config, place: torch.device, ranks: 
     """
     if config.training.optimiser.decay_power is not None:
         raise ConfigError(
-            "Adafactor needs the means of whole rows and columns, of which --shard-model leaves "
-            "each process a part",
+            "Adafactor needs the means of whole rows and columns, but with --shard-model each "
+            "process has only a part of them",
             where="training.optimiser",
-            hint="another optimiser, such as --set training.optimiser.name=adam, or train without "
-            "--shard-model",
+            hint="use another optimiser, such as --set training.optimiser.name=adam, or train "
+            "without --shard-model",
             kind="distributed.shard-optimiser",
         )
     from jtrans.training.distributed.sharding import Sharding
@@ -146,6 +150,6 @@ def _too_large(config: Config) -> Iterator[None]:
             f"a {config.model.system} of width {config.model.width} does not fit "
             f"into memory: {describe(error)}",
             where="model",
-            hint="smaller sizes, for example --set model.width=256 --set model.ffn_width=1024",
+            hint="choose smaller sizes, such as --set model.width=256 --set model.ffn_width=1024",
             kind="config.too-large",
         ) from error

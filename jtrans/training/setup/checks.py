@@ -10,7 +10,7 @@ from jtrans.errors import ConfigError, CorpusError, how_many
 from jtrans.models.base import TranslationModel
 from jtrans.training.optimisation.schedule import Schedule
 
-LEAST_FACTOR = 0.01  # of the schedule `noam`, whose rate is at most this factor / sqrt(E)
+LEAST_FACTOR = 0.01  # a smaller factor of the schedule `noam` is taken for a learning rate
 
 
 def check_lengths(model: TranslationModel, corpus: PreparedCorpus) -> None:
@@ -32,9 +32,9 @@ def check_lengths(model: TranslationModel, corpus: PreparedCorpus) -> None:
                 f"{limit:,} positions: up to {most:,} tokens",
                 where=str(corpus.folder),
                 hint=(
-                    f"--set model.positions={most}, or prepare it with a lower --max-length"
+                    f"--set model.positions={most}, or prepare the corpus with a lower --max-length"
                     if "positions" in type(model.config).model_fields
-                    else "prepare it with a lower --max-length"
+                    else "prepare the corpus with a lower --max-length"
                 ),
                 kind="corpus.too-long",
             )
@@ -47,16 +47,17 @@ def check_labels(model: TranslationModel, corpus: PreparedCorpus) -> tuple[str, 
         A warning about each kind of label that the corpus does not have.
 
     Raises:
-        ConfigError: the corpus has more labels of a kind than the model.
+        ConfigError: the corpus has more labels of a kind than the model, or the system does not
+            declare their number.
     """
     warnings = []
     for kind in model.auxiliary_weights:
         names, count = corpus.label_names.get(kind, []), model.label_counts.get(kind)
         if count is None:
             raise ConfigError(
-                f"{model.config.system} has a loss of {kind} labels, and no number of them",
+                f"{model.config.system} has a loss for {kind} labels, but not their number",
                 where="model.system",
-                hint=f"its label_counts must have {kind}, as its auxiliary_weights have",
+                hint=f"add {kind}, which is in its auxiliary_weights, to its label_counts, too",
                 kind="config.labels",
             )
         if len(names) > count:
@@ -90,28 +91,28 @@ def check_rate(config: Config) -> tuple[str, ...]:
 
 
 def check_warmup(schedule: Schedule, updates: int | None) -> tuple[str, ...]:
-    """Return a warning if training ends before the learning rate has its peak.
+    """Return a warning if training ends before the learning rate reaches its peak.
 
     Args:
         schedule: of the learning rate.
-        updates: those of the whole training, None where its limits do not tell.
+        updates: those of the whole training, None if its limits do not determine them.
     """
     warmup, replicas = schedule.warmup, schedule.replicas
     if updates is None or updates > warmup or not warmup:
         return ()
     shorter = max(1, updates // 10 // replicas)
     return (
-        f"training ends after {how_many(updates, 'update')} or so, and the learning rate rises for "
+        f"training ends after {how_many(updates, 'update')} or so, but the learning rate rises for "
         f"{warmup:,}: shorten its warm-up (--set training.schedule.warmup={shorter}) "
         "or train longer",
     )
 
 
 def check_tied(config: Config, corpus: PreparedCorpus) -> None:
-    """Check that one embedding matrix for both sides has the same tokens on both.
+    """Check that source and target have the same tokens if they share one embedding matrix.
 
     Raises:
-        ConfigError: it has not, although there are as many.
+        ConfigError: the tokens differ.
     """
     source, target = corpus.pipeline.source.vocabulary, corpus.pipeline.target.vocabulary
     if getattr(config.model, "tie", None) == "all" and source.tokens != target.tokens:
@@ -125,9 +126,9 @@ def check_tied(config: Config, corpus: PreparedCorpus) -> None:
 def check_batch_statistics(
     model: TranslationModel, config: Config, *, processes: int, is_new: bool
 ) -> None:
-    """Check that a model that normalises over the tokens of a micro-batch gets whole ones.
+    """Check that a model that normalises over the tokens of a micro-batch gets all of them.
 
-    Only training that begins is refused for its cutoff: runs of earlier versions go on.
+    Cutoff is refused only for new runs: those begun with an earlier version may continue.
 
     Raises:
         ConfigError: processes would share micro-batches, or cutoff would empty tokens.

@@ -33,7 +33,7 @@ FIXED = (
     "training.freeze",
     "model",
 )
-# Settings of training that may change within a run without making its weights another recipe's.
+# Training settings that may change within a run while its weights still count as the recipe's.
 OF_NO_WEIGHT = (
     "training.max_",
     "training.stop",
@@ -45,7 +45,7 @@ OF_NO_WEIGHT = (
     "training.graphs",
     "training.deterministic",
 )
-# the same where the scores of translations decide about checkpoints or stopping
+# Settings that cannot change, either, if scores of translations decide on checkpoints or stopping.
 OF_TEXT_SCORES = (
     "training.validate_sentences",
     "training.validate_beam",
@@ -62,8 +62,8 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> dict[str, str]:
         The settings that change, as text, by dotted key.
 
     Raises:
-        CheckpointError: the run has other vocabularies, training or validation data.
-        ConfigError: a setting that a run cannot change.
+        CheckpointError: the corpus is not the run's, see `check_same_corpus`.
+        ConfigError: a setting that a run cannot change differs.
     """
     check_same_corpus(run, corpus)
     trainings = run.trained_config(system_configs()).training, config.training
@@ -82,7 +82,7 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> dict[str, str]:
 
 
 def changes_of_weights(changes: Iterable[str], config: Config) -> set[str]:
-    """Return the changed settings, by dotted key, that make weights not those of `config` alone."""
+    """Return the changed settings, by dotted key, after which weights are not of `config` alone."""
     schedule = config.training.schedule
     of_rates = set()
     if schedule.has_end and schedule.updates is None:
@@ -97,11 +97,11 @@ def changes_of_weights(changes: Iterable[str], config: Config) -> set[str]:
 
 
 def check_same_corpus(run: Run, corpus: PreparedCorpus) -> None:
-    """Refuse another corpus than that of a run.
+    """Refuse a corpus other than that of a run.
 
     Raises:
-        CheckpointError: the run has other vocabularies, training or validation data, or was
-            imported.
+        CheckpointError: the run has other vocabularies, labels, training or validation data, or
+            was imported.
     """
     if run.info.get("imported"):
         raise CheckpointError(
@@ -132,10 +132,13 @@ def check_same_corpus(run: Run, corpus: PreparedCorpus) -> None:
 
 
 def check_initial(run: Run, initial: Run | None, *, keep_optimiser: bool) -> None:
-    """Check that `run` continues with the run whose weights it began with, or needs it no longer.
+    """Check that `run` is continued with the options --from and --keep-optimiser it began with.
+
+    Once it has a checkpoint, --from may be left out.
 
     Raises:
-        ConfigError: it began with another one, or with none; or its optimiser began otherwise.
+        ConfigError: it began with the weights of another run or of none, or with the other value of
+            `keep_optimiser`.
     """
     began = run.began_with
     kept = run.info.get("keep_optimiser", keep_optimiser)  # not in runs of earlier versions
@@ -154,7 +157,7 @@ def check_initial(run: Run, initial: Run | None, *, keep_optimiser: bool) -> Non
         folder = initial.folder.resolve()
         if began and Path(began).resolve() == folder:
             return
-        # it may have been moved, or its path be of another working folder
+        # it may have been moved, or its path be relative to another working folder
         if began and not Path(began).exists() and Path(began).name == folder.name:
             return
         hint = "leave out --from to continue it" if not began else f"--from {began} continues it"
@@ -184,18 +187,18 @@ def check_same_run(
     free: tuple[str, ...],
     sections: tuple[str, ...] = ("model.", "training."),
 ) -> None:
-    """Refuse a run of another model, training or corpus, whose scores would not be of these.
+    """Refuse a run of another model, training or corpus.
 
     Args:
-        run: begun or finished. How it divides its updates was chosen on its machine.
-        config: that it should have.
-        corpus: that it should be of.
+        run: begun or finished; its micro-batch sizes, which depend on its machine, may differ.
+        config: the configuration that it should have.
+        corpus: the corpus that it should be trained on.
         free: the beginnings of keys that may differ.
         sections: the beginnings of the keys that are compared.
 
     Raises:
-        ConfigError: a setting differs, or did so before training continued; or training began with
-            the weights of another run, which no setting names.
+        ConfigError: a setting differs, or differed in earlier updates; or training began with the
+            weights of another run (--from), which no setting names.
         CheckpointError: the corpus differs.
     """
     with one_of_several(run.folder):
@@ -222,9 +225,9 @@ def check_same_run(
 
 @contextlib.contextmanager
 def one_of_several(folder: Path) -> Iterator[None]:
-    """Name another way out in errors of a run that a command trains among others.
+    """Replace the hints of errors where a command trains several runs.
 
-    Such commands have ``--out`` and the same settings for all runs, and no ``--restart``.
+    Such commands have ``--out`` and the same settings for all runs, but no ``--restart``.
     """
     try:
         yield
@@ -240,7 +243,7 @@ def one_of_several(folder: Path) -> Iterator[None]:
 
 def _check_fixed(run: Run, key: str, old: Any, new: Any) -> None:
     if key == "training.stop.metric" and (old is None or new is None):
-        return  # early stopping was switched on or off: there is no count that could mislead
+        return  # early stopping was switched on or off: no count depends on another metric
     raise ConfigError(
         f"{key} is {shown_value(new)} here, but the run has {shown_value(old)}",
         where=str(run.folder),
@@ -260,7 +263,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def shown_value(value: Any) -> str:
-    """Return a value much as a recipe has it, without settings that are not set."""
+    """Return a value roughly as in a recipe, leaving out settings that are not set."""
     if isinstance(value, list):
         return f"[{', '.join(map(shown_value, value))}]"
     if isinstance(value, dict):

@@ -1,8 +1,8 @@
 """The library that multiplies float32 matrices in new runs: always the same one on a machine.
 
-Both round differently, and load decides which of two nearly equal ones is faster at the moment. So
-what an idle machine has measured is kept in the user's cache, for the same command to give the same
-weights again.
+Libraries round differently, and which of two nearly equal ones is faster depends on the load. So
+the one that was faster on the idle machine is kept in the user's cache, and the same command gives
+the same weights again.
 """
 
 from __future__ import annotations

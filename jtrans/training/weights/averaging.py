@@ -38,7 +38,7 @@ def choose_checkpoints(
         raise ConfigError(
             f"cannot average the last {last} checkpoints",
             where="--last",
-            hint="--last N with N from 1",
+            hint="--last N with N at least 1",
         )
     checkpoints = [each for each in run.checkpoints() if each.weights.is_file()]
     if not checkpoints:
@@ -78,25 +78,25 @@ def average_checkpoints(run: Run, checkpoints: Sequence[Checkpoint], name: str =
 
 @contextmanager
 def undamaged_hint(run: Run) -> Iterator[None]:
-    """Let the error about a damaged checkpoint say which ones can be averaged."""
+    """Say in the hint of an error about a damaged checkpoint which ones can be averaged."""
     try:
         yield
     except CheckpointError as error:
         if error.kind == "checkpoint.damaged":
             updates = ",".join(str(each.update) for each in run.checkpoints() if _is_whole(each))
-            one_of = f"choose undamaged ones: --steps {updates}"
-            error.hint = one_of if updates else "train again (--restart)"
+            undamaged = f"choose undamaged ones: --steps {updates}"
+            error.hint = undamaged if updates else "train again (--restart)"
         raise
 
 
 def replaced_average(run: Run, checkpoints: Sequence[Checkpoint], name: str) -> list[str]:
-    """Return the checkpoints whose average a new one of that name would replace; often empty.
+    """Return the checkpoints whose average a new one called `name` would replace, if any.
 
-    Only `average` follows the run's newest checkpoints: other names keep what they mean.
+    Only `average` may be replaced by the average of other checkpoints.
 
     Raises:
-        ConfigError: the name is not that of an average, or that of another one, or the folder has
-            files that no average has.
+        ConfigError: no average can have the name, another one has it, or its folder has files that
+            no average has.
     """
     check_name(name)
     folder = run.checkpoints_folder / name
@@ -120,10 +120,10 @@ def replaced_average(run: Run, checkpoints: Sequence[Checkpoint], name: str) -> 
 
 
 def check_place(run: Run, checkpoints: Sequence[Checkpoint], name: str) -> None:
-    """Refuse a name that no average of the newest of some checkpoints may have.
+    """Refuse a name that no average of the newest of `checkpoints`, however many, may have.
 
     Raises:
-        ConfigError: as of `replaced_average`, for any number of these checkpoints.
+        ConfigError: that of `replaced_average` for all of them.
     """
     for first in reversed(range(len(checkpoints))):
         try:
@@ -162,18 +162,18 @@ def average_weights(paths: Sequence[Path]) -> tuple[dict[str, Tensor], dict[str,
 
 
 def check_name(name: str) -> None:
-    """Refuse names of checkpoints of training.
+    """Refuse a name that an average cannot have, such as that of a checkpoint of training.
 
     Raises:
-        ConfigError: the name is not that of an average.
+        ConfigError: naming it.
     """
     is_plain = re.fullmatch(r"[A-Za-z][\w.-]*", name) is not None
-    is_training_s = name in ("best", "last", WINDOW, POINTERS) or name.startswith("step-")
-    if not is_plain or is_training_s:
+    is_reserved = name in ("best", "last", WINDOW, POINTERS) or name.startswith("step-")
+    if not is_plain or is_reserved:
         raise ConfigError(
             f"an average cannot be named {name!r}",
             where="--name",
-            hint="a letter, then letters, digits, _ . and -, and no name of training's own "
+            hint="use a letter, then letters, digits, _ . or -, but no name of training's own "
             "checkpoints and files: --name average",
         )
 

@@ -1,4 +1,4 @@
-"""How many of a run's newest checkpoints to average: as many as validation likes best."""
+"""Choose by validation how many of a run's newest checkpoints to average."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def validate_averages(
         progress: receives the number of averages done.
 
     Raises:
-        CheckpointError: a checkpoint is damaged, or of a different model; or the corpus has other
-            vocabularies.
+        CheckpointError: a checkpoint is damaged, or of a different model; the corpus has other
+            vocabularies; or no average has a finite loss.
     """
     check_vocabularies(run, corpus, "--data")
     config = _measuring(run.config(system_configs()), metric)
@@ -86,7 +86,7 @@ def validate_averages(
             hint="name others: --steps N,N,...",
             kind="checkpoint.not-finite",
         )
-    # of equal ones that of the fewest checkpoints
+    # of equal ones, the average of the fewest checkpoints comes first
     return sorted(finite, key=lambda each: as_loss(metric, each.value))
 
 

@@ -1,4 +1,4 @@
-"""Which weights a new run takes from other runs, and which of its weights are not trained.
+"""The weights that a new run copies from other runs, and those that it does not train.
 
 `training.init_from` copies the best weights of other runs: all that the system has a place for, or
 those whose names match a pattern. `training.freeze` names weights by patterns: they get no gradient
@@ -35,8 +35,8 @@ class CopiedWeights:
 
     run: str
     checkpoint: str
-    weights: str  # the pattern of their names there
-    into: str  # and here
+    weights: str  # the pattern of their names in that run
+    into: str  # the pattern of their names in the new run
     tensors: int  # how many match
 
     def describe(self) -> str:
@@ -76,7 +76,7 @@ def initialise(
         if not torch.equal(whole(ours[name]).cpu(), value.to(ours[name].dtype)):
             raise _refusal(
                 f"{name} shares its matrix with another weight here, but not in {run}",
-                "set model.tie as that run has it",
+                "set model.tie as in that run",
             )
     return tuple(copied)
 
@@ -150,11 +150,11 @@ class _SourceRun:
 def load_initial(
     model: TranslationModel, initial: Run, config: Config, corpus: PreparedCorpus
 ) -> Checkpoint:
-    """Start from the best weights of another run of the same system, and return its checkpoint.
+    """Load the best weights of another run of the same system, and return their checkpoint.
 
     Raises:
-        ConfigError: `training.init_from` names weights, too, or the model is of another size.
-        CheckpointError: it has other vocabularies.
+        ConfigError: `training.init_from` names weights, too, or the model is another one.
+        CheckpointError: the run has other vocabularies, or is damaged.
     """
     if config.training.init_from:
         raise ConfigError(
@@ -192,11 +192,11 @@ def load_initial(
             hint=f"make the sizes equal, or name the weights that both have in {INIT_FROM}",
             kind="run.other-size",
         ) from error
-    if theirs.system == config.model.system:  # of equal sizes they may still mean something else
+    if theirs.system == config.model.system:  # weights of equal sizes may mean something else
         try:
             check_agreement(theirs, config.model)
         except ConfigError as error:
-            error.hint = f"set it as [model] of {initial.folder / 'config.toml'} does"
+            error.hint = f"set it as in [model] of {initial.folder / 'config.toml'}"
             raise
     return checkpoint
 
@@ -208,7 +208,7 @@ def take_optimiser(
     model: TranslationModel,
     optimiser: Optimizer,
 ) -> None:
-    """Take the optimiser's moments from the checkpoint that the weights are from.
+    """Load the optimiser's moments from the checkpoint that the weights are from.
 
     Raises:
         ConfigError: they are those of another optimiser, or an imported run has none.
@@ -276,10 +276,10 @@ def _patterns(
 def _pair(
     pattern: str, into: str, other: _SourceRun, ours: Mapping[str, Tensor], config: SystemConfig
 ) -> dict[str, str]:
-    """Return for each weight here that matches `into` its counterpart that matches `pattern`.
+    """Return for each weight of this model that matches `into` its counterpart in the other run.
 
     Raises:
-        ConfigError: one has no counterpart, or another shape.
+        ConfigError: a pattern matches nothing, or a weight has no counterpart of the same shape.
     """
     matches = {name: _regex(pattern).fullmatch(name) for name in other.weights}
     pairs = {_fill(into, match.groups()): name for name, match in matches.items() if match}

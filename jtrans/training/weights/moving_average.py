@@ -1,4 +1,4 @@
-"""A moving average of the weights, which is validated and translated with in their place."""
+"""A moving average of the weights, which takes their place in validation and translation."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from jtrans.training.weights.shards import assign, local
 class MovingAverage:
     """The exponential moving average a <- d a + (1 - d) p of the weights p of a model.
 
-    At first d is (1 + t) / (10 + t) at update t, as in tensor2tensor's and TensorFlow's code, so
-    that the weights of the beginning are soon forgotten.
+    At update t, d is at most (1 + t) / (10 + t), as in tensor2tensor's and TensorFlow's code, so
+    that the first weights are soon forgotten.
 
     Args:
-        model: its weights, those that are trained.
+        model: its trained weights are averaged.
         decay: the highest d.
     """
 
@@ -45,7 +45,7 @@ class MovingAverage:
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[dict[str, Tensor]]:
-        """Give the model the averages for a while; yield the weights that it is trained with."""
+        """Put the averages into the model within the block; yield the trained weights by name."""
         self._exchange()
         try:
             yield dict(zip(self._weights, self._averages, strict=True))
@@ -53,10 +53,10 @@ class MovingAverage:
             self._exchange()
 
     def restore(self, trained: dict[str, Tensor]) -> None:
-        """Take the model's weights as the averages, and give it the `trained` ones.
+        """Set the averages to the model's weights, and then its weights to the `trained` ones.
 
         Args:
-            trained: as yielded by `in_place`; empty if there were no averages.
+            trained: as yielded by `in_place`; empty to keep the model's weights.
 
         Raises:
             KeyError, RuntimeError: they are those of another model.

@@ -1,7 +1,7 @@
-"""Weights of which every rank holds a shard, beside weights that it holds whole.
+"""The same access to weights that are sharded over ranks and to weights that are not.
 
-The shards of a weight are a `DTensor`. Loading it takes seconds, so no module imports it for runs
-that are not sharded; `whole`, `assign` and `like` take any tensor.
+A sharded weight is a `DTensor`. Importing that class takes seconds, so no module does for runs that
+are not sharded. All functions accept any tensor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def is_sharded(tensor: Tensor) -> TypeGuard[DTensor]:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """Return all of a tensor; if it is sharded, all ranks must ask for it."""
+    """Return all of a tensor; if it is sharded, all ranks must call this."""
     return tensor.full_tensor() if is_sharded(tensor) else tensor
 
 
@@ -32,7 +32,7 @@ def local(tensor: Tensor) -> Tensor:
 def like(tensor: Tensor, value: Tensor) -> Tensor:
     """Return this rank's part of a whole `value`, on the device of `tensor` and sharded as it is.
 
-    No rank asks another, so all need the same value.
+    The ranks do not communicate, so all must pass the same value.
     """
     if not is_sharded(tensor):
         return value.to(tensor.device)

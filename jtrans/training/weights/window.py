@@ -44,7 +44,7 @@ class BleuWindow:
 
     @property
     def pointer(self) -> dict[str, Any] | None:
-        """What a run's pointers say about the window, None where none is kept."""
+        """The entry for the run's pointers, None if no window is kept."""
         if not self.size:
             return None
         names = ("size", "updates", "mean", "recent")
