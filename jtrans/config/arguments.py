@@ -1,4 +1,4 @@
-"""Types of arguments that come from Python, where no parser has checked them."""
+"""Checks of the types of arguments from Python, which no parser has checked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from jtrans.errors import JtransError, usage_error
 
-# What may be given for a type, besides itself: numbers of numpy, and paths as strings.
+# For each type what is accepted, also NumPy's numbers and strings for paths, and its name.
 _ACCEPTED: dict[Any, tuple[tuple[type, ...], str]] = {
     int: ((Integral,), "an integer"),
     float: ((Real,), "a number"),
@@ -24,16 +24,16 @@ _ACCEPTED: dict[Any, tuple[tuple[type, ...], str]] = {
 
 
 def check_argument(name: str, given: Any, *kinds: Any) -> Any:
-    """Return an argument as one of some types, which a number of numpy is turned into.
+    """Check that an argument is of one of some types, and return it; NumPy's numbers as Python's.
 
     Args:
         name: of the argument.
         given: its value.
-        kinds: int, float, str, bool, None's, `os.PathLike` for a string or path that is not empty,
-            or a class.
+        kinds: int, float, str, bool, type(None), a class, or `os.PathLike` for a string or path
+            that is not empty.
 
     Raises:
-        ConfigError: it is of another type.
+        ConfigError: it is of another type, or an empty path.
     """
     for kind in kinds:
         accepted, _ = _accepted(kind)
@@ -41,8 +41,8 @@ def check_argument(name: str, given: Any, *kinds: Any) -> Any:
             if kind is os.PathLike and (str(given) == "" or "\0" in str(given)):
                 problem = "a path with a zero byte" if str(given) else "an empty path"
                 raise usage_error(f"{name} is {problem}", "name a file or a folder")
-            is_of_numpy = kind in (int, float) and not isinstance(given, int)
-            return kind(given) if is_of_numpy else given
+            is_numpy = kind in (int, float) and not isinstance(given, int)
+            return kind(given) if is_numpy else given
     raise type_error(name, given, " or ".join(_accepted(kind)[1] for kind in kinds))
 
 
@@ -51,10 +51,10 @@ def _accepted(kind: Any) -> tuple[tuple[type, ...], str]:
 
 
 def check_strings(name: str, given: Any) -> list[str]:
-    """Return strings as a list; refuse a single one, whose characters would be taken for them.
+    """Return strings as a list; a single string is refused, as it would become its characters.
 
     Raises:
-        ConfigError: it is something else.
+        ConfigError: it is not a list of strings.
     """
     if isinstance(given, str):
         raise usage_error(f"{name} is a string, not a list of strings", f"{name}=[{given!r}]")
@@ -64,7 +64,7 @@ def check_strings(name: str, given: Any) -> list[str]:
 
 
 def type_error(name: str, given: object, wanted: str) -> JtransError:
-    """Return the error of an argument that is not what is wanted, such as ``a string``."""
+    """Return the error for an argument that is not what is wanted, such as ``a string``."""
     return usage_error(
         f"{name} is of the type {type(given).__name__}, not {wanted}", f"give {wanted}"
     )

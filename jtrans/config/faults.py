@@ -72,7 +72,7 @@ def fault_of_model(
     where: str,
     origins: Origins,
 ) -> ConfigError:
-    """Return the error for the section `[model]`, in which its own values may not be at fault.
+    """Return the error for the section `[model]`, whose own values may not be at fault.
 
     Args:
         error: the error that `schema.model_validate` raised.
@@ -106,7 +106,7 @@ def fault_of_model(
 
 
 def fault_in_file(section: BaseModel) -> str | None:
-    """Return which setting a TOML file cannot hold so that it can be read; None if it holds all."""
+    """Return a setting that would be read back differently from a TOML file, None if none would."""
     import tomli_w
 
     values: dict[str, Any] = {}
@@ -134,7 +134,7 @@ def _cut(text: str) -> str:
 def origin_of(key: str, origins: Origins, where: str) -> str:
     """Return where a key was set: `where` if it is not among the origins.
 
-    The fault of a section (inconsistent sizes) comes from one of its keys, and vice versa.
+    For a section this may be where one of its keys was set, and for a key where its section was.
     """
     for places in origins:
         near = [n for n in places if f"{n}.".startswith(f"{key}.") or f"{key}.".startswith(f"{n}.")]

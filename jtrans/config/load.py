@@ -25,7 +25,7 @@ from jtrans.errors import ConfigError, did_you_mean, name_hint
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 SHARED = "_shared"  # the folder of RECIPES with settings shared by several recipes
-# settings that expected scores do not depend on: they hold for a recipe with any of their values
+# settings whose values do not matter for the expected scores of a recipe
 SAME_RECIPE = {"training.seed", "training.precision", "training.deterministic"}
 NAMED: dict[str, type[NamedSection]] = {"optimiser": OptimiserConfig, "schedule": ScheduleConfig}
 _log = logging.getLogger(__name__)
@@ -94,8 +94,8 @@ def load_config(
 ) -> Config:
     """Load a recipe or a TOML file.
 
-    The scores that a file expects are kept only as long as no setting of it is changed, apart
-    from the seed and the precision.
+    The scores that a file expects are kept only if no setting of it is changed, apart from
+    `SAME_RECIPE`.
 
     Args:
         name: a recipe's name or a path ending in .toml.
@@ -124,7 +124,7 @@ def load_config(
 
 
 def drop_expectations(values: dict[str, Any], changed: Iterable[str]) -> None:
-    """Remove the expected scores from a recipe whose settings were changed, unless they were, too.
+    """Remove a recipe's expected scores if its settings were changed, but the scores were not.
 
     Args:
         values: the recipe.
@@ -146,7 +146,7 @@ def key_lines(files: Iterable[Path]) -> dict[str, str]:
         rows = path.read_text(encoding="utf-8-sig").splitlines(keepends=True)
         begin = 1
         for end in range(1, len(rows) + 1):
-            with contextlib.suppress(tomllib.TOMLDecodeError):  # cut within a value
+            with contextlib.suppress(tomllib.TOMLDecodeError):  # the rows end within a value
                 for key in _dotted_keys(tomllib.loads("".join(rows[:end]))):
                     lines.setdefault(RENAMED.get(key, key), begin)
                 begin = end + 1
@@ -280,7 +280,7 @@ def _named_twice(old: str, new: str, where: str) -> ConfigError:
 def _read_base(path: Path, base: str) -> tuple[dict[str, Any], list[Path]]:
     """Read the file that `path` extends, and return its values and the files they are from.
 
-    A recipe includes the settings it shares with others.
+    A recipe may in turn extend a file of settings that it shares with others.
     """
     base_path = path.parent / base
     if not base_path.is_file():
@@ -317,7 +317,7 @@ def _merge_files(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
 def _drop_foreign(values: dict[str, Any], chosen: Collection[str]) -> None:
     """Drop settings of another optimiser or schedule than the `chosen` one, in place.
 
-    Dotted keys that are `chosen` themselves stay, to be refused.
+    Dotted keys that are `chosen` themselves stay, so that validation refuses them.
     """
     training = values.get("training")
     for name, section in NAMED.items():
@@ -365,10 +365,10 @@ def set_values(
 ) -> list[str]:
     """Set dotted keys in place (old names included), and return their current names.
 
-    Of a section that is given as a whole only the settings that are named change.
+    If a section is given as a whole, its other settings stay.
 
     Raises:
-        ConfigError: a key is set under both its names, or within something else than a section.
+        ConfigError: a key is set under both its names, or within a key that is not a section.
     """
     settings = [each for key, value in settings for each in _entries(key, value)]
     keys = {key for key, _ in settings}
@@ -381,7 +381,7 @@ def set_values(
 
 
 def _entries(key: str, value: Any) -> list[tuple[str, Any]]:
-    """Return the settings of a section, each by its key; those of another system stay together."""
+    """Return the settings of a section one by one; a section that names a system stays whole."""
     if "." in key or not isinstance(value, dict) or "system" in value:
         return [(key, value)]
     return [(f"{key}.{name}", inner) for name, inner in value.items()]

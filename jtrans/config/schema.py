@@ -14,15 +14,15 @@ from jtrans.config.training import TrainingConfig
 class SystemConfig(ConfigSection):
     """The section `[model]`: each system adds its own sizes and options (`models/systems.py`)."""
 
-    # names of settings that say nothing about what weights mean, besides rates of dropout
+    # names of settings, besides rates of dropout, that do not change what weights mean
     without_weights: ClassVar[frozenset[str]] = frozenset()
 
     system: str
     width: Count  # E of the hidden states; the schedule "noam" scales the learning rate by it
 
     def meaning(self) -> dict[str, Any]:
-        """Return what decides what weights mean, by setting: all but rates and the like."""
-        left_out = self.without_weights | frozenset(self.unused())  # of others, a list, too
+        """Return the settings that decide what weights mean: all but dropout rates and the like."""
+        left_out = self.without_weights | frozenset(self.unused())  # a list in some plugins
         names = [name for name in type(self).model_fields if name not in left_out]
         return {name: getattr(self, name) for name in names if not name.endswith("dropout")}
 
@@ -58,7 +58,7 @@ class ExpectBand(ConfigSection):
     metric: Literal["bleu", "chrf", "ter", "multi-bleu"]
     low: float
     high: float
-    checkpoint: Text = "best"  # that translated, such as average-10 of `jtrans average`
+    checkpoint: Text = "best"  # the one scored, such as average-10 of `jtrans average`
     seeds: Count | None = None  # number of runs that the band is based on
     minutes: Annotated[float, Field(gt=0.0)] | None = None  # training time per run
     machine: Text | None = None  # where these runs were trained
@@ -94,7 +94,7 @@ class Config(ConfigSection):
     expect: dict[str, ExpectBand] = Field(default_factory=dict)
 
     def with_training(self, **settings: Any) -> Self:
-        """Return the configuration with other settings of training, which are not checked again."""
+        """Return the configuration with other settings of training, which are not validated."""
         training = self.training.model_copy(update=settings)
         return self.model_copy(update={"training": training})
 

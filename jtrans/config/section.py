@@ -119,12 +119,12 @@ def _without_none(section: type[BaseModel], values: Mapping[str, Any]) -> dict[s
     return {
         key: value
         for key, value in values.items()
-        if value != "none" or not _may_lack(section.model_fields.get(key))
+        if value != "none" or not _may_be_none(section.model_fields.get(key))
     }
 
 
-def _may_lack(field: FieldInfo | None) -> bool:
-    """Return whether a field is None by default and takes no text, of which ``none`` would be."""
+def _may_be_none(field: FieldInfo | None) -> bool:
+    """Return whether a field is None by default and accepts no text, which ``none`` could be."""
     kinds = get_args(field.annotation) if field else ()
     return field is not None and field.default is None and not any(map(_is_text, kinds))
 

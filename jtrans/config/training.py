@@ -74,7 +74,7 @@ class ScheduleConfig(NamedSection):
     factor: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
     patience: Count | None = None
     # cosine, wsd: the update at which the rate has fallen to `final` times the highest; default:
-    # `max_updates`. wsd: the rate falls in the last fraction `cooldown` of the updates
+    # `max_updates`. wsd: `cooldown` is the part of the updates after the warm-up in which it falls
     updates: Count | None = None
     final: Rate | None = None
     cooldown: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
@@ -110,9 +110,9 @@ class KeepConfig(ConfigSection):
 
     last: Count = 5
     best: Count = 1
-    # the number of consecutive validations, those with the best mean BLEU; 0: none
+    # those of this many consecutive validations, with the best mean BLEU; 0: none
     window: CountOrZero = 0
-    # the first checkpoint of each such period of training stays; 0: none for its time
+    # also the first checkpoint of each period of so many hours of training; 0: off
     every_hours: Annotated[float, Field(ge=0.0)] = 0.0
 
 
@@ -237,8 +237,8 @@ class TrainingConfig(ConfigSection):
             )
         if self.weight_decay and self.optimiser.name == "nesterov":
             raise SettingError(
-                f"weight_decay {self.weight_decay:g} is for adam: with nesterov use l2 "
-                "(and weight_decay 0)",
+                f"weight_decay {self.weight_decay:g} is for adam and adafactor: with nesterov use "
+                "l2 (and weight_decay 0)",
                 f"--set training.weight_decay=0 --set training.l2={self.weight_decay:g}",
             )
         if self.cutoff and not self.r_drop:

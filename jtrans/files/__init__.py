@@ -1,4 +1,4 @@
-"""Whole-or-absent writing, line and packed files, digests, and what users are told of failures."""
+"""Files: writing them whole or not at all, lines and JSON, compression, digests, and errors."""
 
 from jtrans.files.cache import OFFLINE as OFFLINE
 from jtrans.files.cache import cache_folder as cache_folder

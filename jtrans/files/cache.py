@@ -1,4 +1,4 @@
-"""The folder of what can be made again, and whether more may be downloaded."""
+"""The cache folder, and whether downloads are allowed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OFFLINE = "JTRANS_OFFLINE"
 def cache_folder() -> Path:
     """Return the folder of downloads and measurements: JTRANS_CACHE, or one in the user's cache.
 
-    Where that cannot be written, as in a container for any user, it is one of temporary files.
+    If that cannot be written, as in a container for any user, it is one for temporary files.
     """
     if folder := os.environ.get("JTRANS_CACHE"):
         return Path(folder)
@@ -21,7 +21,7 @@ def cache_folder() -> Path:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         if os.access(next(place for place in (cache, *cache.parents) if place.exists()), os.W_OK):
             return cache / "jtrans"
-    # others may have one there, too, but not on Windows
+    # other users may have one there, too, but not on Windows
     user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""
     return Path(tempfile.gettempdir()) / f"jtrans{user}"
 

@@ -33,7 +33,7 @@ def file_digest(path: Path) -> str:
 
 
 def remembered_digest(path: Path) -> str:
-    """Return the sha256 of a file, which is read again only after a change of its time or size."""
+    """Return the sha256 of a file, which is read again only if its time or size has changed."""
     status = path.stat()
     return _digest_at(path, status.st_mtime_ns, status.st_size)
 

@@ -36,7 +36,7 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def _explained(number: int, path: Path) -> JtransError | None:
-    """Return what a user can do about a failed write to a path; None if the error is another."""
+    """Return the error for a failed write to a path; None for error numbers not known here."""
     if number in (errno.ENOSPC, errno.EDQUOT):
         # not gettempdir(), which would write to find a folder
         is_temporary = tempfile.tempdir is not None and path == Path(tempfile.tempdir)
@@ -105,14 +105,14 @@ def _error_number(error: BaseException | None) -> int | None:
 
 @contextlib.contextmanager
 def creation_errors(folder: Path) -> Iterator[None]:
-    """Explain that nothing can be created in a folder that is there, such as /proc.
+    """Explain that nothing can be created in a folder that exists, such as /proc.
 
     Raises:
         JtransError: naming the folder.
     """
     try:
         yield
-    except FileNotFoundError as error:  # others are known to `disk_errors`
+    except FileNotFoundError as error:  # `disk_errors` handles others
         raise JtransError(
             f"no file can be created in {folder}",
             hint="choose another folder",

@@ -17,7 +17,7 @@ from jtrans.errors import CorpusError
 from jtrans.files.names import path_hint
 
 PACKINGS = (".gz", ".xz", ".zst")
-# of archives, and of other compression
+# the endings of archives, and of other compression
 NOT_READ = (
     ".bz2", ".lz4", ".lzma", ".Z", ".zip", ".7z", ".rar",
     ".tar", ".tar.gz", ".tar.xz", ".tar.zst", ".tgz", ".txz", ".tzst",
@@ -93,11 +93,10 @@ class _ChunkStream(io.RawIOBase):
         self._rest = memoryview(b"")
 
     def readable(self) -> bool:
-        """Return that it can be read."""
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """Fill the start of a buffer, and return how many bytes; 0 at the end."""
+        """Fill the start of a buffer, and return the number of bytes; 0 at the end."""
         self._rest = self._rest or memoryview(next(self._chunks, b""))
         room = memoryview(buffer).cast("B")
         count = min(len(room), len(self._rest))

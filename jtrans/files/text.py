@@ -13,7 +13,7 @@ from jtrans.errors import CorpusError, JtransError
 from jtrans.files.whole import whole_file, write_bytes
 
 _LINES_AT_ONCE = 10_000
-LONGEST_LINE = 64 << 20  # bytes; more are no sentence, and would be read into memory
+LONGEST_LINE = 64 << 20  # bytes; a longer line is not a sentence, and would be read into memory
 _log = logging.getLogger(__name__)
 
 
@@ -23,7 +23,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines, none containing a line feed, whole or not at all, but for a power cut."""
+    """Write lines, none containing a line feed, whole or not at all, except after a power cut."""
     with whole_file(path, is_durable=False) as temporary, temporary.open("wb") as handle:
         for block in line_blocks(lines):
             handle.write(block)
@@ -50,7 +50,7 @@ def raw_lines(stream: IO[bytes], name: str) -> Iterator[bytes]:
 
 
 def long_line(name: str, number: int) -> CorpusError:
-    """Return the error of a line that is longer than `LONGEST_LINE`."""
+    """Return the error for a line that is longer than `LONGEST_LINE`."""
     return CorpusError(
         f"line {number:,} of {name} is longer than {LONGEST_LINE >> 20} MiB",
         where=f"{name}:{number}",

@@ -24,11 +24,11 @@ _log = logging.getLogger(__name__)
 
 
 def behind_links(path: Path) -> Path:
-    """Return the path that a symbolic link stands for, which may be free; `path` if it is none.
+    """Return the target of a symbolic link, which need not exist; `path` if it is not a link.
 
     Raises:
         OSError: the links form a loop.
-        JtransError: the link points into a folder that is not there, perhaps of another disk.
+        JtransError: the target's folder does not exist, perhaps because a disk is not mounted.
     """
     if not path.is_symlink():
         return path
@@ -49,7 +49,7 @@ def _temporary(path: Path) -> Path:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what processes that were killed while they wrote a file have left beside it.
+    """Remove temporary files that processes killed while writing a file have left beside it.
 
     No other process may be writing the file.
     """
@@ -61,8 +61,11 @@ def remove_leftovers(path: Path) -> None:
 def whole_file(path: Path, *, is_durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `path` that becomes `path` when the block succeeds.
 
-    A link stays one, and what it points to is written. If the file `is_durable`, it is synced to
-    disk first, so that it survives a power cut.
+    If `path` is a link, its target is written. If the file `is_durable`, it is synced to disk
+    first, so that it survives a power cut.
+
+    Raises:
+        JtransError: it cannot be written.
     """
     with disk_errors(path):
         path = behind_links(path)
@@ -83,7 +86,7 @@ def whole_file(path: Path, *, is_durable: bool = True) -> Iterator[Path]:
 
 
 def irreplaceable(folder: Path) -> str | None:
-    """Return in words what keeps another folder from taking the place of `folder`, or None."""
+    """Return why no other folder can take the place of `folder`, as text; None if one can."""
     real = Path(os.path.realpath(folder))
     if os.path.ismount(real):
         return "a disk is mounted there"
@@ -92,7 +95,7 @@ def irreplaceable(folder: Path) -> str | None:
 
 
 def foreign_file(folder: Path, is_own: Callable[[str], object]) -> str | None:
-    """Return a file or link in a folder, by its path there, whose path is none of its own."""
+    """Return the path within a folder of a file or link that is not `is_own`, None if all are."""
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
         if not is_own(name) and (path.is_symlink() or not path.is_dir()):
@@ -108,13 +111,13 @@ def whole_folder(path: Path, *, replaces: bool = True) -> Iterator[Path]:
     new files, even if the library that wrote them (safetensors) lets only their owner read them.
 
     Args:
-        path: the final folder; an existing folder is replaced only when the block succeeds. A link
-            stays one, and what it points to is written.
+        path: the final folder; an existing folder is replaced only when the block succeeds. If it
+            is a link, its target is written.
         replaces: whether a folder that is not empty may be replaced.
 
     Raises:
         FileExistsError: the folder is not empty and must not be replaced.
-        JtransError: it cannot be replaced, or not be written.
+        JtransError: it cannot be replaced or written.
     """
     if problem := irreplaceable(path):
         raise JtransError(
@@ -145,7 +148,7 @@ def whole_folder(path: Path, *, replaces: bool = True) -> Iterator[Path]:
                 old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent)) / "old"
                 path.rename(old)
                 temporary.rename(path)
-                # it is replaced: a file that is still open on a network disk must not undo that
+                # the folder is replaced: a file still open on a network disk must not undo that
                 shutil.rmtree(old.parent, ignore_errors=True)
                 if old.parent.exists():
                     _log.warning("%s could not be deleted", old.parent)

@@ -2,12 +2,13 @@
 
 config.toml          resolved: every default written out
 pipeline.json        copied from the prepared corpus
-target.words.gz      the same: how often each target word occurs in the training text
+target.words.gz      copied, too: how often each target word occurs in the training text
 run.json             format version, data folder, fingerprints, parameters
 checkpoints/step-00012000/{model.safetensors, state.safetensors, state.json, sha256.json}
 checkpoints/pointers.json    names of the last and the best checkpoint, the window of the best
 log.jsonl            one JSON object per logged event
 translations/, analysis/     results computed from a checkpoint, cached
+tensorboard/         curves for TensorBoard
 reports/             figures, tables and pages
 exports/             exported models, see jtrans.exports
 """

@@ -12,7 +12,7 @@ from typing import TypeVar
 from jtrans.errors import CheckpointError, JtransError
 from jtrans.files import read_json, remembered_digest
 
-# the files of a checkpoint; the last has the digests of the others
+# the files of a checkpoint; SEAL has the digests of the others
 WEIGHTS, OPTIMISER, STATE = "model.safetensors", "state.safetensors", "state.json"
 SEAL = "sha256.json"
 Used = TypeVar("Used")
@@ -40,9 +40,8 @@ class Checkpoint:
     def verify(self, *names: str) -> Checkpoint:
         """Check files against their digests, and return the checkpoint.
 
-        Training, averages and imports all write digests; only the first commits before 0.1.0 wrote
-        none. A checkpoint without them is used all the same, with a warning: it may be such an old
-        one, or a copy without them, or have weights that somebody has changed on purpose.
+        A checkpoint without digests is used with a warning: it may be from before version 0.1.0, be
+        an incomplete copy, or have weights that were changed on purpose.
 
         Raises:
             CheckpointError: a file is missing, or was changed or truncated.

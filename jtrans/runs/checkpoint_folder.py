@@ -18,7 +18,7 @@ from jtrans.runs.checkpoint import SEAL, WEIGHTS, Checkpoint, first_undamaged, s
 
 POINTERS = "pointers.json"
 WINDOW = "window"  # selects several checkpoints, see `CheckpointFolder.window`
-AVERAGING_SECONDS = 3600.0  # that writing an average takes at most
+AVERAGING_SECONDS = 3600.0  # the longest that writing an average takes
 _log = logging.getLogger(__name__)
 
 
@@ -73,7 +73,7 @@ class CheckpointFolder:
             file.unlink(missing_ok=True)
 
     def pointers(self) -> dict[str, Any]:
-        """Return the names of the checkpoints `last` and `best`, and the best value.
+        """Return the names of the checkpoints `last` and `best`, the best value and the window.
 
         A file that names anything but folders beside it is ignored.
         """
@@ -100,7 +100,7 @@ class CheckpointFolder:
         return pointers
 
     def set_pointers(self, **pointers: Any) -> None:
-        """Change the checkpoints that `last` or `best` points to."""
+        """Change some pointers, such as `last`; the others stay."""
         write_json(self.checkpoints_folder / POINTERS, {**self.pointers(), **pointers})
 
     def remove_checkpoint(self, checkpoint: Checkpoint) -> None:
@@ -136,8 +136,8 @@ class CheckpointFolder:
             raise CheckpointError(
                 "a window has several checkpoints, but only one can be used here",
                 where=str(self.folder),
-                hint=f"one of {', '.join(str(each.update) for each in self.window())}, or best; "
-                "jtrans score takes a window",
+                hint=f"name one of {', '.join(str(each.update) for each in self.window())}, or "
+                "best; jtrans score accepts a window",
                 kind="checkpoint.several",
             )
         update = whole_number(selector)

@@ -37,7 +37,7 @@ class EventLog:
                     line = b"\n" + line  # a crash truncated the last line: end it
             handle.write(line)
             if event.get("event") == "validation":
-                # before its checkpoint, which a power cut must not leave without the scores
+                # synced before its checkpoint: a power cut must not leave that without the scores
                 handle.flush()
                 os.fsync(handle)
 

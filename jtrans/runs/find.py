@@ -1,4 +1,4 @@
-"""Runs by their names."""
+"""Find runs by name."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from jtrans.errors import CheckpointError, name_hint
 from jtrans.runs.run import RUNS, Run
 
 MOST_NAMED = 5  # runs in a hint
-TRIALS = "trials.txt"  # marks a folder whose runs scale a model
-_TRIAL = re.compile(r"(base|deeper|wider)-\d+")  # runs by which `jtrans scale` measures
+TRIALS = "trials.txt"  # marks a folder of trial runs of `jtrans scale`
+_TRIAL = re.compile(r"(base|deeper|wider)-\d+")  # the names of trial runs
 
 
 def find_run(name: str, *, without: Collection[Path] = ()) -> Run:
@@ -81,6 +81,6 @@ def list_runs() -> list[Path]:
 
 
 def _is_trial(folder: Path) -> bool:
-    """Return whether a run only serves to scale a model, and so is none that a user asks for."""
+    """Return whether a run is a trial of `jtrans scale`, which ``@last`` does not mean."""
     marks = (TRIALS, "scale.json")  # earlier versions wrote only the second, at the end
     return bool(_TRIAL.fullmatch(folder.name)) and any((folder.parent / m).exists() for m in marks)

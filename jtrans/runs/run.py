@@ -42,7 +42,7 @@ class Run(CheckpointFolder, EventLog):
         """Write the folder of a new run, whole or not at all.
 
         Args:
-            folder: the folder; a link stays, and its target is written.
+            folder: the folder; if it is a link, the target is written.
             config: the resolved configuration.
             pipeline: the text pipeline of the prepared corpus.
             info: further entries of run.json.
@@ -110,9 +110,9 @@ class Run(CheckpointFolder, EventLog):
 
     @property
     def name(self) -> str:
-        """The run's name: its folder below runs/, or else the folder's own name.
+        """The run's name: its path below runs/, or else the name of its folder.
 
-        That of a seed (``NAME/seed-1``) says nothing without the folder of its system.
+        The folder of a seed is named with its parent: ``NAME/seed-1``.
         """
         folder = self.folder.resolve()
         with contextlib.suppress(ValueError):
@@ -145,7 +145,11 @@ class Run(CheckpointFolder, EventLog):
         return TextPipeline.load(self.folder / "pipeline.json")
 
     def config(self, systems: Mapping[str, type[SystemConfig]]) -> Config:
-        """Return the resolved configuration."""
+        """Return the resolved configuration.
+
+        Raises:
+            JtransError: config.toml is missing, damaged, or has settings that cannot be used.
+        """
         path = self.folder / "config.toml"
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -161,9 +165,9 @@ class Run(CheckpointFolder, EventLog):
         return build_config(values, systems, where=str(path), origins=lambda: [key_lines([path])])
 
     def trained_config(self, systems: Mapping[str, type[SystemConfig]]) -> Config:
-        """Return the configuration that training had last, however config.toml was edited since.
+        """Return the configuration of the last training, even if config.toml was edited since.
 
-        Runs of earlier versions know only config.toml.
+        Runs of earlier versions have only config.toml.
         """
         values = self.info.get("settings")
         if values is None:
@@ -181,7 +185,7 @@ class Run(CheckpointFolder, EventLog):
             write_bytes(self.word_counts_path, path.read_bytes())
 
     def word_counts(self) -> Counter[str] | None:
-        """Count the target words of the training text; None where they were not kept."""
+        """Return the counts of the target words of the training text; None if not kept."""
         return read_word_counts(self.word_counts_path)
 
     @property
@@ -191,11 +195,11 @@ class Run(CheckpointFolder, EventLog):
 
     @property
     def changed_settings(self) -> list[str]:
-        """The settings, by dotted key, of which earlier updates had other values than the last."""
+        """The settings, by dotted key, that were changed in the course of training."""
         return list(self.info.get("changed", ()))
 
     def update_info(self, **info: Any) -> None:
-        """Add to run.json."""
+        """Set entries of run.json."""
         self.info.update(info)
         write_json(self.folder / "run.json", self.info)
 
