@@ -91,13 +91,13 @@ def measure_decode(
         source_vocabulary: the size of the source vocabulary.
         precision: "fp32" or "bf16".
         length: tokens of every source and target, ``</s>`` counted, at least 4.
-        seconds: least time for every kind of search; a single search may take longer.
-        progress: receives the number of kinds done.
+        seconds: the least time for every beam and batch size; a single search may take longer.
+        progress: receives the number of these done.
         batches: the sizes of the batches, in sentences.
     """
     info = prepare_device(model.device)
     form = prepared(model, precision)
-    # the form whose operations are counted: captured steps replay the same unseen
+    # operations are counted without graphs, which replay the same ones unseen
     ordinary = prepared(model, precision, with_graphs=False)
     products = 0.0
     kinds = [(beam, batch) for beam in BEAMS for batch in batches]
@@ -153,12 +153,12 @@ class _SearchCost:
 
 @dataclass(frozen=True)
 class _EqualLengths:
-    """The search for translations as long as their equally long sources."""
+    """Searches in which all sources and translations have the same length."""
 
     form: Searchable
     source: Tensor  # [B, S]
     beam: int
-    lanes: int = 1  # number of such searches at the same time
+    lanes: int = 1  # number of searches at the same time
 
     def search(self, length: int | None = None) -> None:
         """Search for translations of exactly `length` tokens, and wait for the device."""

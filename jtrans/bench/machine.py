@@ -42,14 +42,14 @@ def product_rate(model: TranslationModel, precision: str) -> float:
 
 
 def release_memory() -> None:
-    """Give freed memory that is kept for later back to the system, so that it does not count."""
+    """Return freed memory to the system, so that it does not count."""
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):  # not glibc
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 def restart_peak(device: torch.device) -> bool:
-    """Let the peak of memory begin at what is in use now; return whether the system can."""
+    """Reset the peak of memory to what is in use now; return whether the system supports it."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)

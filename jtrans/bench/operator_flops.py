@@ -1,7 +1,7 @@
 """The FLOPs of our operators, which are opaque to torch's counter.
 
-They are not beside the operators because torch's counter imports Triton, for which every
-translation would have to wait.
+They are not beside the operators because torch's counter imports Triton, which would slow the start
+of every translation.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-import jtrans.nn.gpu.operator  # noqa: F401  it registers the operators, as the next one does
+import jtrans.nn.gpu.operator  # noqa: F401  registers operators, as the next import does
 from jtrans.nn.recurrent.attentive import Inputs
 
 

@@ -1,4 +1,4 @@
-"""The time of each step of a preparation, and its peak memory."""
+"""The time of each step of a preparation, and its peak memory: `jtrans bench prepare`."""
 
 from __future__ import annotations
 

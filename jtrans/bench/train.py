@@ -53,10 +53,11 @@ class TrainMeasurement:
     product_flops_per_second: float
     token_padding: float  # share of an epoch's target tokens that is padding
     position_padding: float | None  # share of an epoch's joint positions that is padding
-    peak_bytes: int | None  # most memory in use during updates by this process, or on the GPU
-    # None if the operating system does not report it
+    # most memory in use during updates by this process, or on the GPU; like the next two, None if
+    # the operating system does not report it
+    peak_bytes: int | None
     bytes_per_position: int | None  # memory of one more position in a micro-batch
-    bytes_per_token: int | None  # the same for a target token, in systems without positions
+    bytes_per_token: int | None  # memory of one more target token, in systems without positions
 
     @property
     def product_share(self) -> float:
@@ -95,7 +96,7 @@ def count(flops: TrainingFlops, pairs: ParallelIds, micro_batches: Sequence[Micr
 def measure_train(
     config: Config, *, data: Path, device: str | None, seconds: float, progress: Progress
 ) -> TrainMeasurement:
-    """Do real updates for about `seconds` and measure them; writes nothing.
+    """Do real updates for about `seconds` and measure them; no run is written.
 
     Raises:
         JtransError: under the same conditions as `train`.
@@ -142,7 +143,7 @@ def _time_updates(
     """
     device = trainer.model.device
     warm_ups = trainer.gradient.accumulator.warm_ups
-    if warm_ups:  # training does all updates of an epoch many times, and here there is no time
+    if warm_ups:  # training repeats all updates many times, for which there is no time here
         epoch = epoch[:GRAPH_UPDATES]
     release_memory()
     for update in epoch[:1] + epoch * warm_ups:  # allocates memory, loads kernels, captures graphs

@@ -27,7 +27,7 @@ class Batch:
     target_out: Tensor  # tokens to predict, EOS last, [B, T]
     target_mask: Tensor  # True on real target tokens, for both, [B, T]
     indices: Tensor  # the positions of the pairs in their split, [B]; they stay on the CPU
-    # where `target_mask` is True in [B * T], [N]; None if only the device knows
+    # indices of the N real targets in [B * T], [N]; None if they have not been computed on the CPU
     target_rows: Tensor | None = None
     # labels of the source tokens by kind ("pos", "ner"), if the corpus has any, [B, S] each; IGNORE
     # for tokens without one
@@ -65,7 +65,7 @@ class Batch:
     def real_targets(self, x: Tensor) -> Tensor:
         """Return `x`, [B, T, ...], at the N real target positions, [N, ...].
 
-        With `target_rows` the CPU does not wait for a GPU to count them.
+        With `target_rows` the CPU does not wait until a GPU has counted them.
         """
         if self.target_rows is None:
             return x[self.target_mask]

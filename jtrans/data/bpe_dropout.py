@@ -5,11 +5,11 @@ one of several variants, split with randomly dropped merges. The choice of the v
 function of seed, epoch and position, the variants of seed and word: a run that stops in the middle
 of an epoch resumes with the same pieces.
 
-Memory holds the different words with their variants, and one block of sentences at a time; the
+Memory holds the distinct words with their variants, and one block of sentences at a time; the
 pieces of an epoch are in a temporary file.
 
-Dropped merges make sentences longer. Where a model has a longest sentence, those that would exceed
-it keep the pieces of the prepared corpus for the epoch.
+Dropped merges make sentences longer. Sentences that would become too long for the model keep the
+pieces of the prepared corpus in that epoch.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def make_bpe_dropout(
         rate: probability that a merge is dropped.
         seed: seed of the random variants and of their choice.
         longest: the most tokens of a sentence that the model can read, ``</s>`` counted.
-        at_work: called again and again while the text is read, which may take many minutes.
+        at_work: called repeatedly while the text is read, which may take many minutes.
 
     Raises:
         ConfigError: the corpus has no BPE.
@@ -58,7 +58,7 @@ def make_bpe_dropout(
     pipeline = corpus.pipeline
     if pipeline.source.codes is None and pipeline.target.codes is None:
         raise ConfigError(
-            f"training.bpe_dropout {rate:g} needs BPE, {corpus.folder} has none",
+            f"training.bpe_dropout {rate:g} needs BPE, but {corpus.folder} has none",
             hint="set training.bpe_dropout=0, or prepare the corpus with --bpe joint",
             kind="config.bpe-dropout",
         )
@@ -111,7 +111,7 @@ class _Sentences(NamedTuple):
 
 
 class _Words:
-    """The words of one side, each a type and a number of pieces."""
+    """The words of one side of the text; a type is the number of a distinct word."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class _Words:
     def draw(
         self, random: np.random.Generator, labels: Mapping[str, IdStore] = MappingProxyType({})
     ) -> tuple[IdStore, dict[str, IdStore]]:
-        """Return new pieces for all words, and the labels of the pieces."""
+        """Return new pieces for all words, and the labels of these pieces."""
         pieces, lengths = ScratchArray(np.int32), []
         spread = {kind: ScratchArray(np.int8) for kind in labels}
         first_word = first_id = 0
@@ -179,14 +179,8 @@ def _bounded(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Put back the old pieces of sentences with more than `longest` new ones.
 
-    Args:
-        block: the sentences with their old pieces.
-        drawn: the new pieces, [new pieces].
-        counts: the number of new pieces of each word, [words].
-        longest: the most pieces of a sentence.
-
-    Returns:
-        The pieces, [pieces], and their number for each word, [words].
+    The new pieces are `drawn`, [pieces], and `counts` is their number for each word, [words]; both
+    are returned with the replacements.
     """
     word_ends = np.concatenate([np.zeros(1, np.int64), counts.cumsum()])
     is_too_long = np.diff(word_ends[block.sentences]) > longest
@@ -205,13 +199,10 @@ def _bounded(
 def _spread(
     old: NDArray[np.int64], counts: NDArray[np.int64], *, is_entity: bool
 ) -> NDArray[np.int64]:
-    """Give all pieces of a word the label of its first one.
+    """Give the label of each word, `old`, [words], to its pieces; there are `counts`, [words].
 
-    Args:
-        old: the label of each word, [words].
-        counts: the number of pieces of each word, [words].
-        is_entity: whether the labels are O, B-X, I-X, B-Y ...: in a word of B-X, the pieces after
-            the first one get I-X.
+    If `is_entity`, labels are O, B-X, I-X, B-Y ...: in a word of B-X, the pieces after the first
+    one get I-X.
     """
     new = np.repeat(old, counts)
     if is_entity:

@@ -23,7 +23,7 @@ class BatchSampler:
 
     A batch of B pairs costs B x T padded target tokens and, for joint models, B x S x T padded
     positions, S and T being its longest source and target. A single pair over a budget forms a
-    batch of its own. Every pair comes exactly once per epoch.
+    batch of its own. Every pair occurs exactly once per epoch.
 
     Args:
         source_lengths: source tokens of each pair, EOS counted.

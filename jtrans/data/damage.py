@@ -52,5 +52,5 @@ def repair_hint(folder: Path) -> str:
     except (JtransError, OSError, LookupError, TypeError):
         command = ""
     if not command:
-        return "run the jtrans prepare command that made it again, with --force"
+        return "rerun the jtrans prepare command that made it, with --force"
     return f"prepare it again: {command} --out {shlex.quote(str(folder))} --force"

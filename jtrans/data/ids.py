@@ -19,8 +19,8 @@ _log = logging.getLogger(__name__)
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
 
-SENTENCES_AT_ONCE = 100_000  # whose labels are counted
-IGNORE = -100  # marks a piece without a label; the loss of PyTorch ignores it, too
+SENTENCES_AT_ONCE = 100_000  # in counting labels
+IGNORE = -100  # marks a piece without a label; PyTorch's cross-entropy ignores it by default
 
 
 class IdStore:
@@ -114,8 +114,8 @@ def _load(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        # the advice of numpy, to load the file by allow_pickle, would be unsafe
-        reason = getattr(error, "strerror", None) or "it is not a whole array of numpy"
+        # NumPy's own message advises allow_pickle, which would be unsafe
+        reason = getattr(error, "strerror", None) or "it is not a complete NumPy array"
         raise damaged(path.parent, f"cannot read {path.name}: {reason}") from error
     _log.info("read %s", path)
     if array.dtype != dtype or array.ndim != 1:

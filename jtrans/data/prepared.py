@@ -85,7 +85,7 @@ class PreparedCorpus:
         """Open the prepared corpus in `folder`, which must have train and valid.
 
         Raises:
-            CorpusError: it lacks one of them, or what `open` refuses.
+            CorpusError: it lacks one of them, is missing, damaged, or of another format.
         """
         corpus = cls.open(folder)
         missing = [name for name in ("train", "valid") if name not in corpus.splits]
@@ -149,13 +149,16 @@ class PreparedCorpus:
         return self.folder / f"train.{side}.words.gz"
 
     def word_counts(self, side: Side) -> Counter[str] | None:
-        """Return the word counts of train; None if the corpus is of a version that kept none."""
+        """Return the word counts of train; None if a version that kept none prepared the corpus."""
         return read_word_counts(self.word_counts_path(side))
 
     def references(self, split: str) -> list[list[str]]:
         """Return all references of valid or a test split, each a list of lines.
 
         The first one is `raw_lines(split, "target")`.
+
+        Raises:
+            CorpusError: there is no text of such a split, or its files are damaged.
         """
         self._check_split(split)
         language = self.languages[1]
@@ -164,11 +167,11 @@ class PreparedCorpus:
         return [self._lines(split, ending) for ending in endings]
 
     def raw_lines(self, split: str, side: Side) -> list[str]:
-        """Return the raw lines of one side of valid or a test split."""
+        """Return the raw lines of one side of valid or a test split; raises as `references`."""
         return self._lines(split, self._language(side))
 
     def words_lines(self, split: str, side: Side) -> list[list[str]]:
-        """Return the segmented lines (before BPE) of one side of valid or a test split."""
+        """Return the segmented lines (before BPE) of one side; raises as `references`."""
         lines = self._lines(split, f"tok.{self._language(side)}")
         return [line.split(" ") if line else [] for line in lines]
 

@@ -44,7 +44,7 @@ class WordVariants:
     def draw(
         self, types: NDArray[np.int32], random: np.random.Generator
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the pieces of one variant of each word, and the number of pieces of each.
+        """Return the pieces of one variant of each word, [pieces], and their number for each, [n].
 
         Args:
             types: the words, as indices into `words`, [n].

@@ -1,4 +1,4 @@
-"""Memory and time that the trainings of some models will take."""
+"""Predict the memory and time that training some models will take."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def _dry_run(name: str, config: Path, data: Path, device: str | None) -> dict[st
 
 
 def _failure(ended: subprocess.CompletedProcess[bytes]) -> dict[str, str | None]:
-    """Describe an estimate that ended without a word of its own."""
+    """Return the error of an estimate that did not report one itself."""
     if ended.returncode == -signal.SIGKILL:
         return {
             "message": "its process was killed, as the system does when memory runs out",
-            "hint": "a smaller --step or base model, or a machine with more memory",
+            "hint": "use a smaller --step or base model, or a machine with more memory",
         }
     text = ended.stderr.decode(errors="replace").strip()[-500:]
     return {"message": text or f"its process ended with {ended.returncode}", "hint": None}

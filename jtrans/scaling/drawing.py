@@ -70,7 +70,7 @@ def _curve(axes: Axes, result: ScalingResult) -> None:
     rounded = f"rounded: {scaling.more_layers:+d} in layers, {scaling.more_width:+d} in F/E"
     mark: Any = {"color": colour(0), "linestyle": "", "marker": "o", "markersize": 6}
     axes.plot([scaling.step_size], [scaling.target], label=exact, **mark)
-    # a line: rounded sizes are those of no step along the gradients
+    # a line, as no step along the gradients gives exactly the rounded sizes
     axes.axhline(scaling.realised, color=colour(1), linewidth=1.2, linestyle="-.", label=rounded)
     low, high = axes.get_ylim()
     axes.set_ylim(low, high + 0.45 * (high - low))  # the legend is above all lines

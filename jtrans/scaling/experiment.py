@@ -1,7 +1,7 @@
 """The models of single-shot scaling, and their runs.
 
 All are ordinary runs in one folder, such as ``deeper-1`` for seed 1, and continue where they
-stopped. Another ratio needs none of them again.
+stopped. Another ratio uses the same runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 BASE, DEEPER, WIDER, SCALED = "base", "deeper", "wider", "scaled"
 MEASURED = (BASE, DEEPER, WIDER)
 CONVERGED = {"patience", "floor"}  # reasons of runs that ended by themselves
-# settings that a later command may change; `max_updates`, too, where the rate does not end there
+# settings that a later command may change; also `max_updates`, if the rate does not end there
 LIMITS = ("training.max_epochs", "training.max_minutes", "training.stop", "training.keep")
 
 
@@ -86,11 +86,11 @@ class ScalingPlan:
     def check_runs(self, name: str, config: Config) -> None:
         """Refuse runs of a model that were begun with other settings or data.
 
-        Limits may be others, but not the update at which the learning rate reaches its end: of the
-        models, some would have trained with both curves.
+        Limits may differ, but not the update at which the learning rate reaches its end: the models
+        would be trained with different rates.
 
         Raises:
-            JtransError: naming the setting and the run.
+            JtransError: naming the run and the setting or data that differ.
         """
         from jtrans.training.setup.continuing import check_same_run, one_of_several
 
@@ -128,7 +128,7 @@ class ScalingPlan:
         """Return the folder of a run.
 
         That of a scaled model is named after its sizes, as these change with the losses; earlier
-        versions wrote the ratio.
+        versions named it after the ratio.
         """
         if name != SCALED:
             return self.out / f"{name}-{seed}"
@@ -152,7 +152,7 @@ class ModelRuns:
     updates: dict[int, int]  # number of updates by seed
     minutes: dict[int, float]  # of training and validation, by seed
     reasons: dict[int, str]  # why the runs ended, by seed
-    ignored: tuple[str, ...] = ()  # changed settings, as text, that finished runs do not take
+    ignored: tuple[str, ...] = ()  # changed settings, as text, that finished runs ignore
 
     @property
     def loss(self) -> float:
@@ -189,7 +189,7 @@ def train_model(
     plan.check_runs(name, config)
     results: dict[int, Result] = {}
     for seed in plan.seeds:
-        if should_stop():  # what is finished does not ask
+        if should_stop():  # training of a finished run does not call it
             return None
         folder = plan.run_folder(name, config, seed)
         with one_of_several(folder):

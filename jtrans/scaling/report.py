@@ -19,13 +19,13 @@ from jtrans.scaling.result import ScalingResult
 from jtrans.scaling.sizes import ffn_width, layer_counts, width_ratio
 
 PAGE, NUMBERS, RECIPE, PICTURE = "scale.html", "scale.json", "scaled.toml", "scale"
-DIGEST = "recipe_sha256"  # in NUMBERS: of the recipe, by which a later command knows it again
-# parts of an SVG file that a page must not contain again
+DIGEST = "recipe_sha256"  # the key in NUMBERS of the recipe's digest, to recognise it later
+# parts of an SVG file that have no place within a page
 _SURPLUS = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>", re.DOTALL)
 
 
 def write_recipe(folder: Path, name: str, base: Config, scaled: Config, ratio: float) -> Path:
-    """Write the scaled recipe of `name`, which `jtrans train` takes; return the file."""
+    """Write the scaled recipe of `name` for `jtrans train`; return the file."""
     write_text(folder / RECIPE, recipe_text(name, base, scaled, ratio))
     return folder / RECIPE
 
@@ -37,9 +37,9 @@ def recipe_text(name: str, base: Config, scaled: Config, ratio: float) -> str:
 
 
 def check_recipe(folder: Path) -> None:
-    """Refuse to replace a recipe that training has not written, or that was edited since.
+    """Refuse to replace a recipe that `jtrans scale` did not write, or that was edited since.
 
-    Earlier versions kept no digest: their recipes are taken for unchanged.
+    Earlier versions kept no digest: their recipes count as unchanged.
 
     Raises:
         JtransError: naming the recipe.
@@ -55,7 +55,7 @@ def check_recipe(folder: Path) -> None:
 
 
 def another_recipe(path: Path, hint: str, where: str | None = None) -> JtransError:
-    """Return the error of a recipe that is not the one to be replaced."""
+    """Return the error for a recipe that is not the one to be replaced."""
     return usage_error(f"{path} is another recipe, which would be overwritten", hint, where=where)
 
 

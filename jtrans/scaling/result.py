@@ -1,4 +1,4 @@
-"""The gradients of depth and width between the runs, and the sizes these lead to."""
+"""The gradients of depth and width, from the losses of the runs, and the sizes they lead to."""
 
 from __future__ import annotations
 
@@ -124,8 +124,8 @@ class ScalingResult:
         if changes:
             names = ", ".join(run.name for run in self.runs if run.ignored)
             lines.append(
-                f"{names}: these runs are finished and do not take changed settings, which the "
-                f"scaled recipe has: {', '.join(changes)}"
+                f"{names}: these runs are finished and ignore changed settings, which the scaled "
+                f"recipe has: {', '.join(changes)}"
             )
         if self.scaling.changes_nothing:
             lines.append(self.scaling.too_small)

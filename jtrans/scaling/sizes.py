@@ -19,17 +19,17 @@ def scalable_sizes(config: Config) -> ScalableSizes:
     """
     sizes = config.model.scalable_sizes
     if sizes is None:
-        able = [
+        scalable = [
             name
             for name, entry in SYSTEMS.items()
             if entry.config_class().model_validate({"system": name, "width": 256}).scalable_sizes
         ]
         raise ConfigError(
             f"{config.model.system} cannot be scaled"
-            + (" with these settings" if config.model.system in able else "")
+            + (" with these settings" if config.model.system in scalable else "")
             + ": it declares no stack of layers with an FFN in each",
             where="model.system",
-            hint=f"systems that can be scaled, with their default settings: {', '.join(able)}",
+            hint=f"systems that can be scaled, with their default settings: {', '.join(scalable)}",
             kind="scaling.no-depth",
         )
     if fault := _fault_of(sizes, config.model):
@@ -44,9 +44,9 @@ def scalable_sizes(config: Config) -> ScalableSizes:
 
 def _fault_of(sizes: ScalableSizes, model: SystemConfig) -> str | None:
     """Return what is wrong with the declared sizes of a system, None if nothing is."""
-    stacks: Any = sizes.stacks  # of other distributions, whose types nobody may have checked
+    stacks: Any = sizes.stacks  # a plugin's, whose types may not have been checked
     if not isinstance(stacks, (tuple, list)):
-        return "stacks that are no tuple: a tuple of one has a comma, (LayerStack(...),)"
+        return "stacks that are not a tuple: a tuple of one has a comma, (LayerStack(...),)"
     keys = [*(stack.key for stack in stacks), sizes.ffn_width, sizes.width]
     absent = [key for key in keys if not isinstance(getattr(model, key, None), int)]
     if absent:

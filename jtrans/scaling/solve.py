@@ -46,8 +46,8 @@ class Gradients:
 
         Args:
             base: validation loss of the base model, in nats per token.
-            deeper: the same with `step` more layers.
-            wider: the same with F larger by `step` E.
+            deeper: that of the model with `step` more layers in every stack.
+            wider: that of the model with F larger by `step` E.
             step: the paper's epsilon.
 
         Raises:
@@ -160,7 +160,7 @@ def check_ratio(ratio: float) -> None:
     if not 1.0 <= ratio <= MOST_RATIO:
         limit = f"above {MOST_RATIO:,.0f}" if ratio > 1.0 else "below 1: scaling adds parameters"
         if math.isnan(ratio):
-            limit = "no number"
+            limit = "not a number"
         raise ConfigError(
             f"the ratio {ratio:g} is {limit}",
             where="--ratio",
@@ -259,7 +259,7 @@ def _unreachable(gradients: Gradients, ratio: float, most: float, is_possible: b
     )
 
 
-def _uncertain(message: str, gradients: Gradients, otherwise: str = "") -> ConfigError:
+def _uncertain(message: str, gradients: Gradients, alternative: str = "") -> ConfigError:
     """Return the error for a direction in which one of the gradients shrinks the network."""
     hint = (
         "begin with a smaller base model, or train longer or with more seeds (jtrans scale RECIPE "
@@ -268,6 +268,6 @@ def _uncertain(message: str, gradients: Gradients, otherwise: str = "") -> Confi
     return ConfigError(
         f"{message} ({gradients.depth:g} of depth, {gradients.width:g} of width)",
         where="--ratio",
-        hint=f"{hint}{otherwise}",
+        hint=f"{hint}{alternative}",
         kind="scaling.no-solution",
     )

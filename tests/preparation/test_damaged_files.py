@@ -186,7 +186,7 @@ def test_the_hint_to_prepare_again_can_be_pasted(place: Path, command: str) -> N
     assert caught.value.hint == (
         f"prepare it again: jtrans prepare --train 'my text' --out '{folder}' --force"
         if command
-        else "run the jtrans prepare command that made it again, with --force"
+        else "rerun the jtrans prepare command that made it, with --force"
     )
 
 

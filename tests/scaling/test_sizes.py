@@ -78,7 +78,7 @@ def test_expected_scores_are_not_those_of_other_sizes() -> None:
         (ScalableSizes((LayerStack("depth", 4, 2),)), "the setting depth"),
         (ScalableSizes((LayerStack("encoder_layers", 4, 2),), ffn_width="F"), "the setting F"),
         (ScalableSizes(()), "no stack of layers with FFNs"),
-        (ScalableSizes(LayerStack("encoder_layers", 4, 2)), "stacks that are no tuple"),  # type: ignore[arg-type]
+        (ScalableSizes(LayerStack("encoder_layers", 4, 2)), "stacks that are not a tuple"),  # type: ignore[arg-type]
         (ScalableSizes((LayerStack("encoder_layers", 4, 0),)), "no stack of layers with FFNs"),
         (ScalableSizes((LayerStack("encoder_layers", -4, 2),)), "no stack of layers with FFNs"),
     ],
