@@ -1,1 +1,1 @@
-"""Layers, which depend on tensors alone: equations here, fast forms in `cpu` and `gpu`."""
+"""Layers: their equations here, fast forms in `cpu` and `gpu`."""

@@ -1,4 +1,4 @@
-"""Multi-head attention (docs/systems.md 0.4), of a sequence to itself and to another."""
+"""Multi-head self-attention and cross-attention (docs/systems.md 0.4)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from jtrans.nn.softmax import causal_bias, softmax
 
 
 class MultiHeadAttention(nn.Module):
-    """Attention of a sequence to itself: H heads of D = E/H, concat_h(softmax(Q K^T / sqrt(D)) V).
+    """Self-attention: concat_h(softmax(Q K^T / sqrt(D)) V) W_o + b_o, H heads of D = E/H features.
 
-    Works on [..., E] along any one axis; the other axes are independent lines.
+    Attends along one axis of [..., E], separately for each index of the other axes.
 
     Args:
         width: E.
@@ -49,12 +49,12 @@ class MultiHeadAttention(nn.Module):
         """Attend from every position of `x` to the positions of `x`, or of the cache.
 
         Args:
-            x: [..., L, ..., E], L at the attended axis.
+            x: [..., L, ..., E], L at the attended axis; the result has the same shape.
             bias: 0 or -inf, broadcasts to [..., H, L, L].
             causal: position l attends to 0..l only.
-            cache: slots of earlier positions; `x` is then the next position of the hypotheses of
-                each sentence (L = beam), which get slots of their own, and `bias` says which
-                slots each of them attends to.
+            cache: keys and values of earlier positions, in slots. `x` then holds the next position
+                of each hypothesis of a sentence (L = beam). Each gets a slot of its own, and `bias`
+                is 0 on the slots that it attends to.
         """
         projected = linear(x, self.in_weight, self.in_bias)  # x W_q + b_q, ..., [..., 3E]
         q, k, v = (split_heads(part, self.heads, self.axis) for part in projected.chunk(3, dim=-1))
@@ -69,8 +69,8 @@ class MultiHeadAttention(nn.Module):
 class CrossAttention(nn.Module):
     """Attention from one sequence to the keys and values of another.
 
-    Queries come from one matrix [E, E], keys and values from one [2E, E]: the keys and values
-    of a source sentence are computed once for all queries.
+    Queries are projected by one matrix, [E, E], keys and values by another, [2E, E], so that the
+    keys and values of a source sentence are computed once for all queries.
 
     Args:
         width: E.
@@ -99,12 +99,12 @@ class CrossAttention(nn.Module):
         return split_heads(k, self.heads), split_heads(v, self.heads)
 
     def forward(self, x: Tensor, k: Tensor, v: Tensor, *, bias: Tensor | None = None) -> Tensor:
-        """Attend from `x`, [B, Lq, E], to keys and values, [B, H, Lk, D]: [B, Lq, E].
+        """Attend from `x` to the given keys and values.
 
         Args:
-            x: where the queries come from.
-            k: keys.
-            v: values.
+            x: vectors to project to queries, [B, Lq, E]; the result has the same shape.
+            k: keys, [B, H, Lk, D].
+            v: values, [B, H, Lk, D].
             bias: 0 or -inf, broadcasts to [B, H, Lq, Lk].
         """
         q = split_heads(self.query(x), self.heads)  # [B, H, Lq, D]
@@ -129,12 +129,12 @@ def attention_weights(q: Tensor, k: Tensor, *, bias: Tensor | None, causal: bool
     size = 2 * 4 * queries.shape[0] * Lq * k.shape[-2]  # scores and weights at the same time
     require_memory(size, q.device, "attention weights")
     with in_float32_if_few(queries, keys) as (queries, keys):
-        zero = queries.new_empty(1, 1, 1)  # times beta: not read
+        unread = queries.new_empty(1, 1, 1)  # beta is 0
         scores = torch.baddbmm(
-            zero, queries, keys.transpose(1, 2), beta=0.0, alpha=D**-0.5
+            unread, queries, keys.transpose(1, 2), beta=0.0, alpha=D**-0.5
         )  # Q K^T / sqrt(D)
     scores = scores.view(*lines, Lq, k.shape[-2])
-    if bias is not None:  # not in place: on a view that costs autograd two copies
+    if bias is not None:  # in place, on a view, it would cost autograd two copies
         scores = scores + bias
     if causal and Lq > 1:
         scores = scores + causal_bias(Lq, scores.device)
@@ -157,7 +157,7 @@ def mix(weights: Tensor, v: Tensor) -> Tensor:
 
 def split_heads(x: Tensor, heads: int, axis: int = -2) -> Tensor:
     """View [..., L, ..., E], attended along `axis` of length L, as [..., H, L, D]."""
-    # axes counted from the left: exporters mistake others
+    # axes are counted from the left, as exporters misread negative ones
     return x.view(*x.shape[:-1], heads, -1).movedim(axis % x.dim(), x.dim() - 1)
 
 

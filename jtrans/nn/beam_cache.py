@@ -1,9 +1,9 @@
 """The cache of step-by-step decoding: keys and values in slots that never move.
 
-All hypotheses of a sentence share its slots. When the beam is reordered, only one row of a
-boolean mask moves with each hypothesis: which slots make up its prefix. The hypotheses of a
-sentence are then the queries of one attention over the sentence's slots: a common ancestor is
-stored and read once, and reordering moves bits, not vectors.
+All hypotheses of a sentence share its slots. When the beam is reordered, all that moves with a
+hypothesis is its row of a boolean mask, which marks the slots of its prefix. The hypotheses of a
+sentence are the queries of one attention over the sentence's slots: a common ancestor is stored
+and read once, and reordering moves bits, not vectors.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from jtrans.nn.softmax import mask_bias
 class KeyValueCache:
     """Keys and values of the slots of one layer, [B, ..., H, slots, D].
 
-    Capacity grows by doubling, so that new slots are written in place; from `long` slots on by a
-    quarter, which still costs little beside reading all slots at every step.
+    When the slots are used up, the capacity doubles, so that most new slots are written in place;
+    from `long` slots on it grows by a quarter, which still costs little beside reading all slots
+    at every step.
 
     Args:
-        checked: the number of equally large caches for whose growth this one checks the memory:
-            in the first cache of a search all its caches, in the others none.
+        checked: the number of caches of this size for which this one checks the available memory
+            before it grows: all caches of a search in its first one, 0 in the others.
     """
 
     first_capacity = 64
@@ -42,7 +43,7 @@ class KeyValueCache:
         return self._held[0].shape[-2] if self._held else self.first_capacity
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Add slots, [B, ..., H, new, D] each, and return all keys and all values."""
+        """Add the keys and values of new slots, [B, ..., H, new, D] each; return those of all."""
         first, self.slots = self.slots, self.slots + k.shape[-2]
         if not self._held or self.capacity < self.slots:
             self._grow(k)
@@ -121,7 +122,8 @@ class BeamCache:
         """Return the cache of other hypotheses; the old cache must not be used afterwards.
 
         Args:
-            rows: surviving hypotheses of each sentence that goes on, [B', beam'].
+            rows: indices, among all B * beam, of the surviving hypotheses of each sentence that
+                continues, [B', beam'].
         """
         sentences = rows[:, 0] // self.beam
         mask = self.mask[sentences[:, None], rows % self.beam]  # [B', beam', slots]

@@ -21,10 +21,10 @@ class LayerCombination(nn.Module):
     be negative and need not sum to 1.
 
     Args:
-        layers: their number, L.
+        layers: number of layers, L.
         width: E.
-        pre_norm: whether the layers are pre-norm ones.
-        initial: rows of W begin as averages, W[k,m] = 1/(k+1), or with 1 everywhere.
+        pre_norm: whether the layers are pre-norm.
+        initial: initial weights W[k,m], 1/(k+1) for "average", 1 for "one".
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class LayerCombination(nn.Module):
 
         Args:
             x: y_0, [..., E].
-            layers: computes layer n, counted from 0, for its number and its input [..., E].
+            layers: returns the output of layer n, given n, counted from 0, and its input, [..., E].
 
         Returns:
             x_{L+1}, [..., E].

@@ -34,7 +34,7 @@ class DeviceInfo:
     name: str  # for example ``cpu`` or the GPU's name
     threads: int  # CPU threads that compute
     matmul_backend: str  # the library for float32 products: ``MKL``, ``oneDNN`` or ``cuBLAS``
-    note: str = ""  # a remark about it for the user
+    note: str = ""  # a remark for the user
 
     def describe(self, precision: str) -> str:
         """Return one line, for example ``cpu, 2 threads, fp32 by oneDNN``."""
@@ -52,10 +52,10 @@ def device_name(device: torch.device) -> str:
 
 
 def resolve_device(name: str | torch.device | None) -> torch.device:
-    """Return the device of a name; ``auto`` takes JTRANS_DEVICE, else a GPU if there is one.
+    """Return the device of a name; ``auto`` or None: JTRANS_DEVICE, else a GPU if there is one.
 
     Raises:
-        ConfigError: an unknown device, or one this machine does not have.
+        ConfigError: the device is unknown, or this machine does not have it.
     """
     chosen, where = chosen_device(None if name is None else str(name))
     if chosen == "auto":
@@ -81,9 +81,9 @@ def resolve_precision(device: torch.device, precision: str, *, for_training: boo
     Args:
         device: where to compute.
         precision: one of these, or ``auto``.
-        for_training: whether fp32 takes the place of bf16 on devices without instructions for it.
-            They need up to ten times as long for bf16, and recipes ask for it because it is
-            faster; a search may be asked what it loses in bf16 elsewhere.
+        for_training: replace bf16 by fp32 on devices without instructions for bf16, on which it
+            takes up to ten times as long: recipes choose bf16 for its speed. A search keeps it, so
+            that one can measure what bf16 costs in quality on other devices.
 
     Raises:
         ConfigError: an unknown precision; ``int8`` on a device other than a CPU, or without
@@ -100,7 +100,7 @@ def resolve_precision(device: torch.device, precision: str, *, for_training: boo
     if precision == "int8" and (device.type != "cpu" or not has_kernels):
         reason = "this torch has no kernels for it" if device.type == "cpu" else f"not on {device}"
         raise ConfigError(
-            f"weights in int8 are for searching on a CPU: {reason}",
+            f"int8 weights are for decoding on a CPU: {reason}",
             where="--precision",
             hint="--precision bf16, or add --device cpu",
             kind="config.value",
@@ -120,7 +120,7 @@ def resolve_precision(device: torch.device, precision: str, *, for_training: boo
 def has_fast_bf16(device: torch.device) -> bool:
     """Return whether the device has instructions for bf16."""
     if device.type == "cuda":
-        # torch answers for the current device only
+        # torch checks the current device only
         with contextlib.nullcontext() if device.index is None else torch.cuda.device(device):
             return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
@@ -136,21 +136,21 @@ def _emulates_bf16(device: torch.device) -> bool:
 
 def cpu_capabilities() -> dict[str, Any]:
     """Return which instructions the CPU has, by torch's names; empty if torch is too old."""
-    ask: Callable[[], dict[str, Any]] = getattr(torch.cpu, "get_capabilities", dict)
-    return ask()
+    get_capabilities: Callable[[], dict[str, Any]] = getattr(torch.cpu, "get_capabilities", dict)
+    return get_capabilities()
 
 
 def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[object]:
     """Return the context in which a forward pass runs in `precision`.
 
     Raises:
-        ConfigError: ``int8``, in which only prepared forms of models can compute.
+        ConfigError: ``int8``, which only prepared forms of models support.
     """
     if precision == "fp32":
         return contextlib.nullcontext()
     if precision == "int8":
         raise ConfigError(
-            "weights in int8 are for searching only",
+            "int8 weights are for decoding only",
             where="--precision",
             hint="--precision fp32",
             kind="config.value",
@@ -165,13 +165,13 @@ def prepare_device(device: torch.device, *, for_training: bool = False) -> Devic
 
     Args:
         device: where to compute.
-        for_training: whether products repeat the same shapes; oneDNN has to prepare every new one.
-            In training all layers of a micro-batch share shapes, so oneDNN need only be a
-            twentieth faster; in a search the shapes change from step to step.
+        for_training: whether oneDNN is chosen even if it is only a twentieth faster. It has to
+            prepare every new shape of a product: in training all layers of a micro-batch share
+            their shapes, in a search the shapes change from step to step.
     """
     info = _prepared(device, for_training=for_training)
-    # of the whole process: a run, or another device, may have changed it since the measurement; the
-    # choice of oneDNN for a CPU would let a GPU compute in TF32
+    # a setting of the whole process, which a run or another device may have changed since the
+    # measurement; the one that selects oneDNN would let a GPU compute in TF32
     backend = matmul_backend.PRECISIONS.get(info.matmul_backend, "highest")
     torch.set_float32_matmul_precision(backend)
     return info
@@ -179,7 +179,7 @@ def prepare_device(device: torch.device, *, for_training: bool = False) -> Devic
 
 @functools.cache
 def _prepared(device: torch.device, *, for_training: bool) -> DeviceInfo:
-    # every translation waits for the measurement, which a wide margin allows to be coarse
+    # every translation waits for the measurement; with a wide margin it may be coarse
     margin, rounds = (1.05, 10) if for_training else (1.6, 3)
     info = _prepare(device, margin, rounds)
     _log.info("device %s", info.describe("fp32"))
@@ -195,22 +195,22 @@ def _prepare(device: torch.device, margin: float, rounds: int) -> DeviceInfo:
         return DeviceInfo(device_name(device), 0, "cuBLAS", note)
     if device.type != "cpu":
         return DeviceInfo(device.type, 0, "")
-    # oneDNN keeps code and buffers for every shape it meets, 1,024 of them by default: sentence
-    # lengths vary, so that is gigabytes. With too few, every layer of a micro-batch prepares
-    # its products again. oneDNN reads the limit when it is first used.
+    # oneDNN caches code and buffers for each shape, by default of 1,024 shapes: as sentence lengths
+    # vary, that is gigabytes. With too small a cache every layer of a micro-batch would prepare its
+    # products again. oneDNN reads the limit when it is first used.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     keep_freed_memory()
     return DeviceInfo("cpu", threads, matmul_backend.take_faster_backend(margin, rounds))
 
 
 def _keep_kernels() -> None:
-    """Let Triton keep its kernels among temporary files if it cannot write the home folder."""
+    """Move Triton's kernel cache to a temporary folder if the home folder is not writable."""
     folder = Path(os.environ.get("TRITON_HOME", "~"), ".triton", "cache")
     try:
         folder.expanduser().mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):  # as in a container for any user
+    except (OSError, RuntimeError):  # as in a container run by an arbitrary user
         if "TRITON_CACHE_DIR" not in os.environ:
-            # of this process alone: programs are loaded from it
+            # private to this process, as code is loaded from it
             kernels = os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp(prefix="jtrans-triton-")
             atexit.register(shutil.rmtree, kernels, ignore_errors=True)
 

@@ -2,8 +2,8 @@
 
 Where the same information is repeated along an axis that a block does not aggregate, the mask
 is shared along it; otherwise a dropped feature could be read from a neighbouring cell
-(Li et al. 2020, section "Reformer-base"; Dropout1d and Dropout2d there). The mask is a small table:
-one random number per distinct value, then a broadcast product.
+(Li et al. 2020, section "Reformer-base"; Dropout1d and Dropout2d there). The mask holds only its
+distinct values and is applied by broadcasting.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def dropout_mask(shape: Sequence[int], rate: float, like: Tensor) -> Tensor:
 def mask_of_draws(shape: Sequence[int], rate: float, like: Tensor) -> Tensor:
     """Compute `dropout_mask` from one draw per value, in a form that torch compiles correctly.
 
-    The compiler of torch 2.13 gives nan for `bernoulli_` where it leaves the drawing to torch.
+    In torch 2.13 compiled `bernoulli_` gives nan with `fallback_random` (see `layer.py`).
     """
     is_kept = torch.rand(tuple(shape), device=like.device) >= rate
     return is_kept.to(like.dtype) * (1.0 / (1.0 - rate))

@@ -39,7 +39,7 @@ def sinusoids(count: int, width: int, *, layout: str = "t2t", base: float = 1000
 def is_token(ids: Tensor, dtype: torch.dtype) -> Tensor:
     """Return 1 for tokens and 0 for padding, [B, L] -> [B, L, 1].
 
-    The row of ``<pad>`` is zero only as long as its matrix is not tied to the output, too.
+    Needed as the embedding of ``<pad>`` does not stay zero if its matrix is tied to the output.
     """
     return (ids != PADDING).unsqueeze(-1).to(dtype)
 
@@ -155,8 +155,7 @@ class LearnedPositionEmbedding(nn.Module):
         end, longest = start + ids.shape[1], len(self.positions)
         if end > longest:
             raise DecodingError(
-                f"a sentence of {end:,} tokens is longer than the position table of this model, "
-                f"{longest:,}",
+                f"a sentence has {end:,} tokens, but this model has only {longest:,} positions",
                 hint="split the sentence, or train with more positions: "
                 f"--set model.positions={2 ** (end - 1).bit_length()}",
                 kind="decoding.too-long",

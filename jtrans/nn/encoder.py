@@ -1,4 +1,4 @@
-"""The self-attentive encoder: the Transformer's (docs/systems.md 1.2), Reformer-fast's PreNet."""
+"""The encoder of the Transformer (docs/systems.md 1.2), also the PreNet of Reformer-fast."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class EncoderLayer(Layer):
         """Refine source states.
 
         Args:
-            x: [B, S, E].
+            x: [B, S, E]; the result has the same shape.
             source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
         """
         bias = None if source_bias is None else source_bias[:, None, None, :]  # [B, 1, 1, S]
@@ -46,14 +46,14 @@ class EncoderLayer(Layer):
 
 
 class LayerSequence(nn.Module):
-    """A stack in which each layer reads the one before it."""
+    """A stack in which each layer reads the output of the one before it."""
 
     def __init__(self, layers: int) -> None:
         super().__init__()
         self.layers = layers
 
     def forward(self, x: Tensor, layer: Callable[[int, Tensor], Tensor]) -> Tensor:
-        """Run the stack on `x`, [..., E]; `layer` computes layer n, from 0, for its input."""
+        """Run the stack on `x`, [..., E]; `layer` maps n, from 0, and the input to the output."""
         for n in range(self.layers):
             x = layer(n, x)
         return x
@@ -63,7 +63,7 @@ class Encoder(nn.Module):
     """A stack of encoder layers; with pre-norm it ends in one more layer norm.
 
     Args:
-        layers: their number.
+        layers: number of layers, L.
         width: E.
         ffn_width: F.
         heads: H.
@@ -71,7 +71,8 @@ class Encoder(nn.Module):
         rates: the dropout rates of `EncoderLayer`.
 
     Attributes:
-        stack: which earlier layers a layer reads: the last one, unless a system replaces it.
+        stack: gives each layer its input: the output of the layer before, unless a system replaces
+            the stack, as DLCL does.
     """
 
     def __init__(

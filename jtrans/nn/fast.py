@@ -4,8 +4,9 @@ The plain form is the block's `forward`, its equation. Fast forms give the same 
 
 * `KERNELS`: by device, replacements of ``block(x)``;
 * `IN_BLOCKS`: by device, replacements of a block together with the layer norm before it and the
-  residual around it, for a block of positions at a time in a CPU's cache: in training, and without
-  gradients on large grids, whose hidden layers and attention weights would not fit into memory.
+  residual around it, which compute a block of positions at a time in a CPU's cache. They are used
+  in training, and without gradients on large grids, whose hidden layers and attention weights would
+  not fit into memory.
 
 The plain form is used for every block and device without a fast one, and always while attention is
 recorded. `Residual` calls `compute` and `form_in_blocks`, joint models call `reduce`; a system that
@@ -60,7 +61,7 @@ IN_BLOCKS: dict[str, dict[Block, Form]] = {
     }
 }
 
-# the blocks whose forms save memory, without `keeps`, by recomputing more in the backward pass
+# the blocks whose forms recompute more in the backward pass with ``keeps=False``, to save memory
 _KEEPING = (FeedForward, MultiHeadAttention, TargetAttention, SourceAttention)
 _NO_FORMS: dict[Block, Form] = {}
 LARGE = 16_384  # from this many positions of a grid on, blocks save memory and cost no time
@@ -106,8 +107,9 @@ def form_in_blocks(
     Args:
         block: as in `compute`.
         x: the running state, before the norm.
-        saves_memory: choose the form in blocks even where it is slower than the plain form.
-        has_norm: whether a norm comes before the block, whose result is recomputed.
+        saves_memory: choose the form in blocks even where it is slower than the plain form, and let
+            it recompute more.
+        has_norm: whether there is a norm before the block, whose result is recomputed.
         arguments: the further arguments of the block.
     """
     if arguments.get("cache") is not None:
@@ -140,7 +142,7 @@ def pays_in_blocks(x: Tensor, *, saves_memory: bool, has_norm: bool) -> bool:
     """Return whether blocks are as fast in training as the plain form, or needed to save memory.
 
     In bf16 products are so fast that in narrow models many small operations cost what blocks save
-    (measured at width 128: 0.86 to 1.0 of the rate).
+    (measured at width 128: 0.86 to 1.0 times the rate of the plain form).
     """
     if torch.compiler.is_compiling():
         return False

@@ -27,8 +27,8 @@ Recompute = Literal["none", "hidden", "layer"]
 class Layer(nn.Module):
     """A layer of a stack; `set_recompute` and `compile_layers` choose how training computes it."""
 
-    is_compilable: ClassVar[bool] = True  # whether one compiled form can serve all of the kind
-    # whether only `forward`, and the modules in `called_outside`, use its weights
+    is_compilable: ClassVar[bool] = True  # whether one compiled form serves all layers of the kind
+    # whether its weights are used only by `forward` and the modules in `called_outside`
     is_shardable: ClassVar[bool] = True
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Layer(nn.Module):
         self.compiled: Callable[..., Tensor] | None = None
 
     def __call__(self, *inputs: Any, **options: Any) -> Tensor:
-        """Compute the layer; training compiles and recomputes it as chosen."""
+        """Compute the layer, in training compiled or recomputed as chosen."""
         plain: Callable[..., Tensor] = super().__call__
         if not (self.training and torch.is_grad_enabled()) or is_recording():
             return plain(*inputs, **options)
@@ -58,7 +58,7 @@ class Layer(nn.Module):
         return ()
 
     def recomputing(self) -> contextlib.AbstractContextManager[None]:
-        """Return the context of the second forward pass: it must have no effect but its result."""
+        """Return the context of the second forward pass, which must have no side effects."""
         return contextlib.nullcontext()
 
 
@@ -68,8 +68,8 @@ def set_recompute(model: nn.Module, policy: Recompute) -> None:
     Args:
         model: any model.
         policy: "none": as little as possible; "hidden": the hidden layers of FFNs (a ninth more
-            arithmetic), the gates of LSTMs and convolutions, and on a CPU whatever training in
-            blocks need not keep; "layer": everything but each layer's input (a third more).
+            arithmetic), the gates of LSTMs and convolutions, and on a CPU all that the forms in
+            blocks can recompute; "layer": everything but each layer's input (a third more).
     """
     for module in model.modules():
         if hasattr(module, "saves_memory"):
@@ -87,20 +87,20 @@ def is_compiled(
 ) -> bool:
     """Return whether training compiles layers.
 
-    ``auto`` means on a GPU, if torch can do it there, of a joint model, and in a long training,
-    which may save the one or two minutes that compiling takes: on an H100 the kernels of
-    Reformer-base's layers then take 25 ms in place of 45 ms (65,536 positions, E = 256). Those of a
-    Transformer are short, and without graphs a CPU needs longer to call compiled layers: 74 ms for
-    an update in place of 47 ms (`data/benchmarks/gpu_h100.json`).
+    ``auto`` compiles joint models on a GPU with Triton, in a training long enough to win back the
+    one or two minutes that compiling takes: on an H100 the kernels of Reformer-base's layers then
+    take 25 instead of 45 ms (65,536 positions, E = 256). Those of a Transformer are short, and
+    without CUDA graphs the CPU takes longer to call compiled layers: 74 instead of 47 ms for an
+    update (`data/benchmarks/gpu_h100.json`).
 
     Raises:
-        ConfigError: ``on``, but torch cannot: on a GPU it needs Triton.
+        ConfigError: ``on`` for a GPU without Triton, which torch needs there.
     """
     if choice == "on" and device.type == "cuda" and not HAS_TRITON:
         raise ConfigError(
             f"layers cannot be compiled for a GPU: {missing_triton()}",
             where="training.compile",
-            hint="--set training.compile=auto trains without",
+            hint="--set training.compile=auto trains without compiling",
             kind="config.absent-triton",
         )
     is_useful = is_joint and is_long and device.type == "cuda" and HAS_TRITON
@@ -110,15 +110,15 @@ def is_compiled(
 def compile_layers(model: nn.Module, *, backend: str | Callable[..., Any] = "inductor") -> None:
     """Let torch compile each kind of layer, once for all layers of the kind and all lengths.
 
-    All sizes are dynamic from the beginning, and equal ones are kept apart: otherwise a first batch
-    with S = T would force a second compilation later.
+    All sizes are dynamic from the start, and equal ones are told apart (`use_duck_shape`):
+    otherwise a first batch with S = T would force a second compilation later.
 
-    Dropout masks are drawn by torch's own functions, not by generated code (`fallback_random`): in
-    torch 2.13 that may draw another mask in the backward pass than in the forward pass (pytorch
-    issue 198333). On a GPU they are then also the masks of layers that are not compiled.
+    Dropout masks are drawn by torch's own functions (`fallback_random`): in torch 2.13 generated
+    code may draw another mask in the backward pass than in the forward pass (pytorch issue 198333).
+    On a GPU layers that are not compiled then have the same masks.
 
-    Layers of different widths, as in stacks of convolutions, are compiled separately; with torch's
-    own limit the last ones would stay uncompiled.
+    Layers of different widths, as in stacks of convolutions, are compiled separately; torch's own
+    limit would leave the last ones uncompiled.
     """
     options: dict[str, Any] | None = {"fallback_random": True} if backend == "inductor" else None
     torch.fx.experimental._config.use_duck_shape = False
@@ -131,5 +131,5 @@ def compile_layers(model: nn.Module, *, backend: str | Callable[..., Any] = "ind
 
 
 def has_compiled_layers(model: nn.Module) -> bool:
-    """Return whether `compile_layers` found any: they are compiled when they are first called."""
+    """Return whether `compile_layers` found any layers; each is compiled at its first call."""
     return any(isinstance(each, Layer) and each.compiled is not None for each in model.modules())

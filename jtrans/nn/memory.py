@@ -1,7 +1,7 @@
 """Memory: how much is available, whether an error means that it ran out, and early refusals.
 
-Linux promises more memory than there is, and kills the process that uses it. So the few large
-allocations are compared with the available memory first: a `MemoryError` can be acted upon.
+Linux overcommits memory, and kills a process that uses more than there is. So the few large
+allocations are compared with the available memory first: a `MemoryError` can be handled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 
 from jtrans.processors import control_groups
 
-SMALLEST_CHECKED = 2**28  # bytes; looking costs 0.1 ms, writing so much a hundred times that
+SMALLEST_CHECKED = 2**28  # bytes; a check takes 0.1 ms, writing this much a hundred times as long
 RESERVE = 2**28  # bytes left for everything that is not checked
 
 _FAILURES = re.compile(
@@ -34,7 +34,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def is_too_large(error: BaseException) -> bool:
-    """Return whether an error of building a model means that its sizes fit no memory or number."""
+    """Return whether an error in building a model means that its sizes exceed memory or int64."""
     if isinstance(error, OverflowError) or is_out_of_memory(error):
         return True
     words = ("overflow", "storage size", "invalid shape")
@@ -49,14 +49,14 @@ def describe(error: BaseException) -> str:
         available = available_memory()
         rest = "" if available is None else f", {gigabytes(available)} are available"
         return f"{gigabytes(int(requested[1]))} were needed at once{rest}"
-    return text.splitlines()[0] if text else "the system gives no more"
+    return text.splitlines()[0] if text else "no memory is left"
 
 
 def require_memory(size: int, device: torch.device, purpose: str) -> None:
     """Check, on a CPU, that `size` more bytes are available; a GPU's allocator does so itself.
 
     Raises:
-        MemoryError: they are not; the message has both numbers.
+        MemoryError: fewer are available; the message gives both sizes.
     """
     if device.type != "cpu" or torch.compiler.is_compiling() or size < SMALLEST_CHECKED:
         return
@@ -71,7 +71,7 @@ def within_memory() -> Iterator[None]:
     """Count the weights of a model that is built in the block, and stop before they fill memory.
 
     Raises:
-        MemoryError: they are more than the memory that was available; the message has both.
+        MemoryError: they need more than the available memory; the message gives both sizes.
     """
     available, size, counted = available_memory(), 0, set[int]()
 
@@ -98,31 +98,31 @@ def gigabytes(size: int) -> str:
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """Return the bytes that this process can still use; None if the system does not say.
+    """Return the bytes that this process can still use; None without Linux's `/proc/meminfo`.
 
-    The least of the machine's memory and swap, the limits of the process's control groups (a
-    container, a batch job), and its own limit (`ulimit -v`). Files that the system only caches
-    count as available.
+    The smallest of what the machine's memory and swap, the limits of the process's control groups
+    (a container, a batch job) and its own limit (`ulimit -v`) leave. Cached files count as
+    available.
     """
     machine = _numbers(root / "proc/meminfo")
     if "MemAvailable" not in machine:
         return None
-    import resource  # not on Windows, which was left above
+    import resource  # absent on Windows, for which None was returned
 
     limits = [1024 * (machine["MemAvailable"] + machine.get("SwapFree", 0))]
     address_space, _ = resource.getrlimit(resource.RLIMIT_AS)
     if address_space != resource.RLIM_INFINITY:
         limits.append(address_space - 1024 * _numbers(root / "proc/self/status").get("VmSize", 0))
     for group, is_version_2 in control_groups("memory", root):
-        limits += _left(group, is_version_2)
+        limits += _left_in_group(group, is_version_2)
     return max(0, min(limits))
 
 
 def most_memory_used() -> int | None:
-    """Return the most bytes that this process has used so far; None if the system does not say.
+    """Return the peak memory of this process in bytes; None if the system does not report it.
 
-    Linux also has them from `getrusage`, but passes them on to programs that a process starts: a
-    small one then seems as large as the one that started it.
+    On Linux not from `getrusage`, whose peak a program inherits from the process that starts it: a
+    small one then seems as large as its parent.
     """
     peak = process_memory("VmHWM")
     if peak is not None:
@@ -140,7 +140,7 @@ def process_memory(key: str) -> int | None:
     return None if size is None else 1024 * size
 
 
-def _left(group: Path, is_version_2: bool) -> list[int]:
+def _left_in_group(group: Path, is_version_2: bool) -> list[int]:
     names = ["max", "current"] if is_version_2 else ["limit_in_bytes", "usage_in_bytes"]
     values = [text for name in names for text in _lines(group / f"memory.{name}")[:1]]
     if len(values) < 2 or not all(text.isdecimal() for text in values):  # "max", or no such file

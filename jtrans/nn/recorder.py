@@ -54,8 +54,8 @@ def record_attention() -> Iterator[AttentionRecorder]:
 def keep_instead(kept: Kept) -> Iterator[None]:
     """Let recorders within the context, in this thread, keep `kept(block, weights)`.
 
-    It has the shape of the weights, so that a model's `explain` returns all its maps; weights that
-    nobody reads need no memory.
+    `kept` preserves the shape, so that a model's `explain` still returns all its maps; in place of
+    weights that nobody reads it can return an expanded zero, which needs no memory.
     """
     token = _KEPT.set(kept)
     try:

@@ -32,7 +32,7 @@ class Residual(nn.Module):
 
         Args:
             x: the running state.
-            block: f, called with `x` or its norm and the further arguments.
+            block: f, called with `x` or LN(x) and the further arguments.
             arguments: further arguments of the block.
         """
         arguments["saves_memory"] = self.saves_memory

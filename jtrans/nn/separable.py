@@ -26,7 +26,7 @@ class TargetAttention(nn.Module):
     def forward(
         self, x: Tensor, *, cache: KeyValueCache | None = None, slot_bias: Tensor | None = None
     ) -> Tensor:
-        """Mix along T; the weights are [B, S, H, T, T].
+        """Mix along T and return the shape of `x`; the weights are [B, S, H, T, T].
 
         Args:
             x: the grid, [B, T, S, E]; with a cache the next target position of the hypotheses
@@ -46,7 +46,7 @@ class SourceAttention(nn.Module):
         self.attention = MultiHeadAttention(width, heads, dropout, axis=2)
 
     def forward(self, x: Tensor, source_bias: Tensor | None) -> Tensor:
-        """Mix along S; the weights are [B, T, H, S, S].
+        """Mix along S and return the shape of `x`; the weights are [B, T, H, S, S].
 
         Args:
             x: the grid, [B, T, S, E].

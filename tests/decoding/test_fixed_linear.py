@@ -84,5 +84,5 @@ def test_int8_is_for_searching_on_a_cpu() -> None:
     assert resolve_precision(torch.device("cpu"), "int8") == "int8"
     with pytest.raises(ConfigError, match="not on cuda"):
         resolve_precision(torch.device("cuda"), "int8")
-    with pytest.raises(ConfigError, match="for searching only"):
+    with pytest.raises(ConfigError, match="for decoding only"):
         autocast(torch.device("cpu"), "int8")

@@ -4,7 +4,7 @@
     GLU(a, b) = a * sigmoid(b)
 
 On a CPU the product of windows, copied side by side, takes up to a quarter less time than torch's
-`conv1d`, forward and backward, and a third of it for a step of the search.
+`conv1d`, forward and backward, and a third of its time in a step of the search.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class GatedConvolution(nn.Module):
         kernel: positions of a window.
         causal: the window ends at its position; otherwise it is centred, an even one with one
             position more to the right.
-        dropout: the rate at which its input is dropped; it scales the initial weights.
+        dropout: dropout rate of the input, which scales the initial weights.
     """
 
     def __init__(
@@ -34,9 +34,9 @@ class GatedConvolution(nn.Module):
     ) -> None:
         super().__init__()
         self.kernel = kernel
-        self.saves_memory = False  # compute windows and gates again in the backward pass
+        self.saves_memory = False  # recompute windows and gates in the backward pass
         self.left = kernel - 1 if causal else (kernel - 1) // 2
-        # a gate halves its input, so four times the variance of a linear layer
+        # gates near 1/2 halve the values, so four times the variance of a linear layer
         self.linear = WeightNormLinear(
             kernel * inputs, 2 * channels, variance=4.0 * (1.0 - dropout)
         )

@@ -44,15 +44,15 @@ class GridRows:
 class GridConvolution(nn.Module):
     """A masked k x k convolution along target and source.
 
-    `weight` has the full size, as the published numbers of parameters count it. The taps on later
+    `weight` has the full size, as the published parameter counts include it. The taps on later
     target positions are zero and remain so: the forward pass does not read them, so they get no
-    gradient, and loading other weights clears them.
+    gradient, and they are cleared when weights are loaded.
 
     Args:
         inputs: channels in.
         outputs: channels out.
         kernel: k, odd.
-        groups: `inputs` of them make the convolution depth-wise.
+        groups: number of channel groups; with `inputs` groups the convolution is depth-wise.
         bias: whether a bias is added.
     """
 
@@ -79,10 +79,10 @@ class GridConvolution(nn.Module):
 
         Args:
             x: [B, T, S, C_in], zero at padding; with `rows` the next row, [N, 1, S, C_in].
-            rows: the rows before it; they advance.
+            rows: the rows before it, to which `x` is appended.
 
         Returns:
-            [B, T, S, C_out].
+            [B, T, S, C_out], with `rows` [N, 1, S, C_out].
         """
         reach = self.reach
         weight = self.weight[:, :, : reach + 1]

@@ -66,7 +66,7 @@ class GridBatchNorm(nn.Module):
         return result
 
     def affine(self) -> tuple[Tensor, Tensor]:
-        """Return scale and shift in evaluation, [C] each."""
+        """Return the scale and shift of evaluation, [C] each."""
         scale = self.weight * torch.rsqrt(self.variance + self.eps)
         return scale, self.bias - self.mean * scale
 

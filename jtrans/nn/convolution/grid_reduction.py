@@ -1,7 +1,7 @@
 """Reductions of the grid to one vector per target position in pervasive attention.
 
-All leave out padding (docs/systems.md 9.2), and report the share of each source position in the
-result, [B, T, S].
+All leave out padding (docs/systems.md 9.2), and record the share of each source position in the
+result, [B, T, S], or of a maximum in each feature, [B, T, S, C].
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PositionReduction(nn.Module):
     Args:
         scores: maps a cell, [..., C], to its score, [..., 1].
         dropout: dropout of the weights.
-        is_scaled: whether the sum is divided by sqrt(S).
+        is_scaled: whether the sum is divided by sqrt(S), S real positions.
     """
 
     def __init__(self, scores: nn.Module, dropout: SharedDropout, *, is_scaled: bool) -> None:
@@ -65,7 +65,7 @@ class PositionReduction(nn.Module):
 
 
 class MeanReduction(nn.Module):
-    """The sum over the source, divided by its length to a power: 1 gives the mean."""
+    """The sum over the source, divided by its length to the given power; power 1 gives the mean."""
 
     def __init__(self, power: float) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class MaxAttentionReduction(nn.Module):
 
 
 def source_lengths(grid: Tensor, source_bias: Tensor | None) -> Tensor:
-    """Return the number of real source positions of each sentence, [B, 1, 1]; [] if all agree."""
+    """Return the number of real source positions of each sentence, [B, 1, 1] or []."""
     if source_bias is None:
         return grid.new_tensor(float(grid.shape[2]))
     return (source_bias == 0.0).sum(1).to(grid.dtype)[:, None, None]

@@ -68,7 +68,7 @@ class MixedAttention(nn.Module):
         """Mix the vectors of sentences.
 
         Args:
-            x: [B, L, E].
+            x: [B, L, E]; the result has the same shape.
             bias: 0 or -inf, [B, 1, 1, L] for padding, or [B, 1, beam, slots] with a cache.
             causal: position l reads positions 0..l only.
             cache: a `MixedCache` of earlier positions; `x` is then the next position of the
@@ -117,7 +117,8 @@ class MixedAttention(nn.Module):
             every = weights.transpose(1, 2)[:, :, None].expand(-1, -1, scores.shape[1], -1)
             record((self, "query"), every)  # the same for all positions, [B, H/2, L, L]
         if padding is not None and self.local.ahead:
-            local = local.masked_fill(padding[..., None] < 0.0, 0.0)  # else real positions read it
+            # the kernels of real positions reach into the padding
+            local = local.masked_fill(padding[..., None] < 0.0, 0.0)
         query = sentence_query(scores, values, self.heads, padding)  # [B, H/2, D, D]
         return from_heads(by_head(self.local(local), self.heads) @ query)
 
@@ -134,7 +135,7 @@ class MixedAttention(nn.Module):
 class MixedCache(KeyValueCache):
     """The cache of a mixed block: slots for the self half, a state for the convolution half.
 
-    That state has a constant size for each hypothesis, with which it moves in a reordered beam.
+    The state has a constant size for each hypothesis and moves with it when the beam is reordered.
     """
 
     def __init__(self, checked: int = 0) -> None:

@@ -26,10 +26,10 @@ class LocalConvolution(nn.Module):
 
     Args:
         channels: C.
-        kernel: its size, K.
+        kernel: kernel size, K.
         dilation: the distance between taps, r.
-        dropout: DropConnect.
-        centred: K is odd, and half of the taps are later positions: t + (K-1)/2 r is the last.
+        dropout: DropConnect, dropout of the kernel's weights.
+        centred: K is odd, and the kernel is centred at t: its last tap is at t + (K-1)/2 r.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class LocalConvolution(nn.Module):
         self.weight = nn.Parameter(torch.empty(channels, kernel))
         self.dilation = dilation
         self.dropout = dropout
-        self.ahead = (kernel - 1) // 2 * dilation if centred else 0  # later positions that it reads
+        self.ahead = (kernel - 1) // 2 * dilation if centred else 0  # reach to later positions
         nn.init.xavier_uniform_(self.weight)
 
     @property
@@ -54,7 +54,7 @@ class LocalConvolution(nn.Module):
         return (self.weight.shape[1] - 1) * self.dilation
 
     def taps(self) -> Tensor:
-        """Return the normalised kernels, the last tap being the latest position, [C, K]."""
+        """Return the normalised kernels, the tap of the latest position last, [C, K]."""
         return self.dropout(softmax(self.weight, -1))  # type: ignore[no-any-return]
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The queries of the mixed block: a matrix per head that sums up a sentence, or a prefix.
+"""The queries of the mixed block: a matrix per head that summarises a sentence or a prefix.
 
     alpha[s, c] = exp(q[s, c]) / sum_{s' in N(t)} exp(q[s', c])      for each channel c
     Query_t     = sum_{s in N(t)} alpha[s, :]^T v[s, :]              [D, D] for each head
@@ -50,8 +50,8 @@ def prefix_mix(local: Tensor, scores: Tensor, values: Tensor, heads: int) -> Ten
     """Return ``local[t] Query_t`` with the queries of all prefixes, [B, L, C].
 
     No query is computed: with P[t, s] the sum over a head's channels of ``local[t] alpha_t[s]``,
-    the result is P v. There are two forms, which agree up to rounding, and `PrefixQuery` is
-    the recurrent one.
+    the result is P v. It has two forms here and a recurrent one, `PrefixQuery`, which agree up to
+    rounding.
 
     Args:
         local: [B, L, C].
@@ -68,10 +68,10 @@ def prefix_mix(local: Tensor, scores: Tensor, values: Tensor, heads: int) -> Ten
 
 
 def _mix_by_product(local: Tensor, scores: Tensor, values: Tensor, heads: int) -> Tensor:
-    """Compute `prefix_mix`; the weights are products of a factor of t and a factor of s.
+    """Compute `prefix_mix`; a weight is the product of a factor that depends on t and one on s.
 
     The first score of a channel and its highest one bound its normalisers from below and above:
-    the two must be near enough for exp to have a finite inverse.
+    the two must be close enough for the normalisers to have finite inverses.
     """
     powers = scores.exp()  # [B, L, C]
     share = by_head(local / powers.cumsum(1), heads)  # [B, H, L, D]
@@ -82,7 +82,7 @@ def _mix_by_product(local: Tensor, scores: Tensor, values: Tensor, heads: int) -
 def _mix_in_chunks(local: Tensor, scores: Tensor, values: Tensor, heads: int) -> Tensor:
     """Compute `prefix_mix` for scores of any range: no exponent is positive.
 
-    Positions before a chunk are summed up by a query, as in the recurrent form, relative to their
+    Positions before a chunk are summarised by a query, as in the recurrent form, relative to their
     highest scores; within a chunk the weights of each position are computed one by one.
     """
     highest = scores.detach().cummax(1).values
@@ -91,11 +91,11 @@ def _mix_in_chunks(local: Tensor, scores: Tensor, values: Tensor, heads: int) ->
     within = (q[:, :, None] - top[:, :, :, None] + own_bias).exp()  # [B, J, I (t), I (s), C]
     query, total = _queries_before(q, top[:, :, -1], v, heads)  # [B, J, H, D, D], [B, J, C]
     before = torch.cat([top[:, :1, -1], top[:, :-1, -1]], dim=1)  # highest before a chunk
-    fading = (before[:, :, None] - top).clamp(max=0.0).exp()  # [B, J, I, C]
-    share = local / (within.sum(3) + fading * total[:, :, None])
+    decay = (before[:, :, None] - top).clamp(max=0.0).exp()  # [B, J, I, C]
+    share = local / (within.sum(3) + decay * total[:, :, None])
     weights = (within * share[:, :, :, None]).unflatten(-1, (heads, -1)).sum(-1)  # [B, J, I, I, H]
     mixed = weights.movedim(-1, 2).to(v.dtype) @ by_head(v, heads)  # [B, J, H, I, D]
-    mixed = mixed + by_head(share * fading, heads).to(v.dtype) @ query.to(v.dtype)
+    mixed = mixed + by_head(share * decay, heads).to(v.dtype) @ query.to(v.dtype)
     return from_heads(mixed).flatten(1, 2)[:, : scores.shape[1]]
 
 
@@ -112,7 +112,7 @@ def _chunks(x: Tensor) -> Tensor:
 
 
 def _queries_before(q: Tensor, top: Tensor, v: Tensor, heads: int) -> tuple[Tensor, Tensor]:
-    """Sum up everything before each chunk, relative to the highest scores before it.
+    """Summarise the positions before each chunk, relative to the highest scores before it.
 
     Args:
         q: [B, J, I, C].
@@ -129,9 +129,9 @@ def _queries_before(q: Tensor, top: Tensor, v: Tensor, heads: int) -> tuple[Tens
     is_before = torch.ones(J, J, dtype=torch.bool, device=q.device).tril(-1)  # [J, J (earlier)]
     before = torch.cat([top[:, :1], top[:, :-1]], dim=1)
     distance = (top[:, None] - before[:, :, None]).masked_fill(~is_before[..., None], -torch.inf)
-    fading = distance.exp()  # [B, J, J (earlier), C]
-    queries = torch.einsum("bjic,bice->bjce", fading, sums.flatten(2, 3).to(fading.dtype))
-    totals = torch.einsum("bjic,bic->bjc", fading, powers.sum(2))
+    decay = distance.exp()  # [B, J, J (earlier), C]
+    queries = torch.einsum("bjic,bice->bjce", decay, sums.flatten(2, 3).to(decay.dtype))
+    totals = torch.einsum("bjic,bic->bjc", decay, powers.sum(2))
     return queries.unflatten(2, (heads, -1)), totals
 
 
@@ -156,11 +156,11 @@ class PrefixQuery:
         """Add a position, two tensors [..., C]."""
         scores, values = scores.to(self.total.dtype), values.to(self.total.dtype)
         highest = torch.maximum(self.highest, scores)  # m' = max(m, q)
-        fading, power = (self.highest - highest).exp(), (scores - highest).exp()
+        decay, power = (self.highest - highest).exp(), (scores - highest).exp()
         shape = self.query.shape[:-1]  # [..., H, D]
         product = power.view(*shape, 1) * values.view(*shape[:-1], 1, -1)  # e^(q-m') v^T
-        self.query = torch.addcmul(product, fading.view(*shape, 1), self.query)
-        self.total = fading * self.total + power
+        self.query = torch.addcmul(product, decay.view(*shape, 1), self.query)
+        self.total = decay * self.total + power
         self.highest = highest
 
     def mix(self, local: Tensor) -> Tensor:

@@ -21,12 +21,12 @@ from jtrans.nn.cpu.blocks import product_dtype
 class PreparedWeight:
     """A normalised weight, and the parameters, with their versions, that it was computed from."""
 
-    sources: tuple[Tensor, ...]  # share the parameters' memory, so that nothing else can take it
-    versions: tuple[int, ...]  # numbers of changes in place
+    sources: tuple[Tensor, ...]  # views of the parameters, so that their memory is not reused
+    versions: tuple[int, ...]  # counts of in-place changes
     weight: Tensor
 
     def is_of(self, parameters: tuple[Tensor, ...], dtype: torch.dtype) -> bool:
-        """Return whether it has this type and its parameters were neither replaced nor changed."""
+        """Return whether it has this type, and its parameters were neither replaced nor changed."""
         return (
             self.weight.dtype == dtype
             and all(
@@ -45,9 +45,9 @@ class WeightNormLinear(nn.Module):
     normalises once, not at every step.
 
     Args:
-        inputs: features of a row.
-        outputs: rows.
-        variance: the variance of its outputs for inputs of variance 1, at the start.
+        inputs: input features.
+        outputs: output features.
+        variance: the initial variance of the outputs for inputs of variance 1.
     """
 
     def __init__(self, inputs: int, outputs: int, *, variance: float = 1.0) -> None:

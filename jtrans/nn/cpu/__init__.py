@@ -1,1 +1,1 @@
-"""Blocks computed in parts that stay in the cache of a CPU."""
+"""Fast forms for a CPU, and its threads, memory allocator and matmul backend."""

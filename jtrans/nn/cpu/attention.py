@@ -1,8 +1,8 @@
 """``x + mask * attention(LN(x))`` in blocks of lines (see `jtrans.nn.cpu.blocks`).
 
 `x`, the queries, keys and values, the weights and the mixed values are saved for the backward pass;
-to save memory, the last two are recomputed. Lines are short, so a block holds many of them, and
-their products are batched.
+with ``keeps=False`` the last two are recomputed. Lines are short, so a block holds many of them,
+and their products are batched.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ def self_attention_in_blocks(
     cache: None = None,
     keeps: bool = True,
 ) -> Tensor:
-    """Return ``x + dropout(attention(LN(x)))``.
+    """Return ``x + dropout(attention(LN(x)))``, of the shape of `x`.
 
     Args:
         block: the attention.
-        x: [B, L, E], or a grid of four axes.
+        x: [B, L, E], or a grid, [B, T, S, E].
         norm: the layer norm.
         dropout: dropout of the result.
         bias: 0 or -inf, broadcasts to [B, H, L, L], for a grid to [B, A, H, L, L].
         causal: position l attends to 0..l only.
-        cache: none in training.
+        cache: always None: forms in blocks have no cache.
         keeps: save the weights and the mixed values for the backward pass.
     """
     is_grid = x.dim() == 4
@@ -79,7 +79,7 @@ def target_attention_in_blocks(
     slot_bias: None = None,
     keeps: bool = True,
 ) -> Tensor:
-    """Return ``x + dropout(target attention of LN(x))``, [B, T, S, E]; see the function above."""
+    """Apply `self_attention_in_blocks` along T of a grid, [B, T, S, E]; there is no cache."""
     return self_attention_in_blocks(block.attention, x, norm, dropout, causal=True, keeps=keeps)
 
 
@@ -92,14 +92,14 @@ def source_attention_in_blocks(
     source_bias: Tensor | None,
     keeps: bool = True,
 ) -> Tensor:
-    """Return ``x + dropout(source attention of LN(x))``, [B, T, S, E], likewise."""
+    """Apply `self_attention_in_blocks` along S of a grid, [B, T, S, E]; the bias is [B, S]."""
     bias = over_lines(source_bias)
     return self_attention_in_blocks(block.attention, x, norm, dropout, bias=bias, keeps=keeps)
 
 
 @dataclass(eq=False)
 class _Attention:
-    """Attention along the third axis."""
+    """Attention along the third axis, of B sentences with A lines of L positions each."""
 
     dtype: torch.dtype  # type of products
     w_in: Tensor  # weights of queries, keys and values, [3E, E]
@@ -124,7 +124,7 @@ class _Attention:
 
     def forward(self, y: Tensor, part: Part) -> Tensor:
         projected = linear(rows(y), self.w_in, self.b_in).view(*y.shape[:-1], -1)
-        qkv = _parted(projected, self.heads, 3).contiguous()
+        qkv = _split_heads(projected, self.heads, 3).contiguous()
         self.saved.append(qkv)
         with onednn_for_short_products(self.dtype):
             weights, mixed = self._attend(qkv, part)
@@ -134,14 +134,16 @@ class _Attention:
 
     def backward(self, y: Tensor, gradient: Tensor, part: Part) -> Tensor:
         d_w_in, d_b_in, d_w_out, d_b_out = self.gradients
-        d_mixed = _parted(product(gradient, self.w_out).view_as(y), self.heads, 1)[0].contiguous()
+        d_mixed = _split_heads(product(gradient, self.w_out).view_as(y), self.heads, 1)[
+            0
+        ].contiguous()
         qkv = self.saved.popleft()
         with onednn_for_short_products(self.dtype):
             if self.keeps:
                 weights, mixed = self.saved.popleft(), self.saved.popleft()
             else:
                 weights, mixed = self._attend(qkv, part)
-            d_qkv = _joined(self._gradients(qkv, weights, d_mixed, part))
+            d_qkv = _join_heads(self._gradients(qkv, weights, d_mixed, part))
         d_b_out += gradient.sum(0)
         d_w_out += sum_of_products(gradient, mixed, d_w_out.dtype)
         d_b_in += d_qkv.sum(0)
@@ -152,8 +154,8 @@ class _Attention:
         """Return the weights of a part, [H, b, a, L, L], and the mixed values as rows, [n, E]."""
         *lines, L, D = qkv.shape[1:]
         q, k, v = (_flat(each) for each in qkv)
-        zero = q.new_empty(1, 1, 1)  # times beta: not read
-        scores = torch.baddbmm(zero, q, k.mT, beta=0.0, alpha=D**-0.5).view(*lines, L, L)
+        unread = q.new_empty(1, 1, 1)  # beta is 0
+        scores = torch.baddbmm(unread, q, k.mT, beta=0.0, alpha=D**-0.5).view(*lines, L, L)
         scores = scores.to(torch.promote_types(self.dtype, torch.float32))
         bias = narrow(self.bias, part)
         if bias is not None:
@@ -162,7 +164,7 @@ class _Attention:
             scores += causal_bias(L, scores.device)
         weights = softmax.forward(scores).to(self.dtype)
         mixed = torch.bmm(_flat(_dropped(weights, self._mask(part))), v)
-        return weights, _joined(mixed.view(1, *qkv.shape[1:]))
+        return weights, _join_heads(mixed.view(1, *qkv.shape[1:]))
 
     def _gradients(self, qkv: Tensor, weights: Tensor, d_mixed: Tensor, part: Part) -> Tensor:
         """Return the gradient of `qkv`, [3, H, b, a, L, D]."""
@@ -193,12 +195,12 @@ def _dropped(weights: Tensor, mask: Tensor | None) -> Tensor:
     return weights if mask is None else weights * mask
 
 
-def _parted(x: Tensor, heads: int, count: int) -> Tensor:
+def _split_heads(x: Tensor, heads: int, count: int) -> Tensor:
     """View [b, a, L, count E] by heads: [count, H, b, a, L, D]."""
     return x.view(*x.shape[:-1], count, heads, -1).permute(3, 4, 0, 1, 2, 5)
 
 
-def _joined(parted: Tensor) -> Tensor:
-    """Undo `_parted`: [count, H, b, a, L, D] to rows [b a L, count E]."""
-    count, H, b, a, L, D = parted.shape
-    return parted.permute(2, 3, 4, 0, 1, 5).reshape(b * a * L, count * H * D)
+def _join_heads(x: Tensor) -> Tensor:
+    """Undo `_split_heads`: [count, H, b, a, L, D] to rows [b a L, count E]."""
+    count, H, b, a, L, D = x.shape
+    return x.permute(2, 3, 4, 0, 1, 5).reshape(b * a * L, count * H * D)

@@ -1,11 +1,11 @@
 """Training on a CPU in blocks of positions that stay in its cache.
 
-A pre-norm block ``x + mask * f(LN(x))``, with the mask of its dropout, treats positions (attention:
-lines of positions) independently. Computed for all positions at once, every operation writes a
-tensor to main memory and the next one reads it back; computed for some thousand positions at a
-time, all intermediate results stay in the cache, and only what the backward pass needs is written.
-Attention, normalised vectors and, to save memory, the hidden layer are recomputed there, in the
-cache as well.
+A pre-norm block ``x + mask * f(LN(x))``, with the mask of its dropout, processes positions (in
+attention, lines of positions) independently. For all positions at once, every operation would
+write a tensor to main memory and the next one read it back. For some thousand positions at a time,
+all intermediate results stay in the cache, and only what the backward pass needs is written. The
+backward pass recomputes normalised vectors and, to save memory, attention weights and hidden
+layers, in the cache as well; in bf16, unless memory is saved, normalised vectors are kept.
 
 On a GPU `torch.compile` and kernels serve the same purpose.
 """
@@ -25,7 +25,7 @@ Part = tuple[slice, slice]  # along the first two axes
 
 
 class Inner(Protocol):
-    """The function f of one forward or backward pass; takes the parts of its input in turn."""
+    """The function f in one forward or backward pass, called for a part of its input at a time."""
 
     dtype: torch.dtype  # type of products
     keeps: bool  # whether the forward pass saves tensors that the backward pass could recompute
@@ -34,7 +34,7 @@ class Inner(Protocol):
 
     @property
     def gradients(self) -> tuple[Tensor, ...]:
-        """The gradients of its weights, summed over the parts so far."""
+        """The gradients of the weights, summed over the parts so far."""
 
     def forward(self, y: Tensor, part: Part) -> Tensor:
         """Return f(y) of a part as rows, [b, a, ..., E] -> [n, E]."""
@@ -61,10 +61,10 @@ def residual_in_blocks(
     *tensors: Tensor | None,
     scale: float = 1.0,
 ) -> Tensor:
-    """Return ``(x + mask * f(LN(x))) * scale``.
+    """Return ``(x + mask * f(LN(x))) * scale``, with the shape and strides of `x`.
 
     Args:
-        make_inner: makes f.
+        make_inner: returns f for the type of products and `tensors`.
         x: [B, A, ..., E], may be a strided view.
         norm: the layer norm; None without one.
         mask: dropout mask of the result, broadcasts to `x`.
@@ -148,12 +148,12 @@ class _Residual(torch.autograd.Function):
 
 
 def keeps_norm(inner: Inner, x: Tensor, norm: _Norm) -> bool:
-    """Return whether normalised vectors are saved: in bf16 they take half the memory of `x`."""
+    """Return whether normalised vectors are kept: in bf16 they take half the memory of `x`."""
     return inner.keeps and inner.dtype != x.dtype and norm.gamma is not None
 
 
 class _Norm(NamedTuple):
-    """The values of a layer norm; without gamma it changes nothing."""
+    """The parameters of a layer norm; without gamma it is the identity."""
 
     gamma: Tensor | None
     beta: Tensor | None
@@ -195,7 +195,7 @@ def parts(shape: torch.Size) -> Iterator[Part]:
 
 
 def narrow(table: Tensor | None, part: Part) -> Tensor | None:
-    """Take the part of a table that broadcasts to the tensor cut: axes of size 1 stay whole."""
+    """Cut a table so that it broadcasts to this part of the tensor: axes of size 1 stay whole."""
     if table is None:
         return None
     for axis, span in enumerate(part):
@@ -212,7 +212,7 @@ def rows(x: Tensor) -> Tensor:
 def product_dtype(x: Tensor) -> torch.dtype:
     """Return the type of matrix products in the current context."""
     kind = x.device.type
-    if kind == "meta" or not torch.is_autocast_enabled(kind):  # torch has no answer for meta
+    if kind == "meta" or not torch.is_autocast_enabled(kind):  # meta has no autocast
         return x.dtype
     return torch.get_autocast_dtype(kind)
 

@@ -1,4 +1,4 @@
-"""Linear maps, in training on a CPU with products of round numbers of rows."""
+"""Linear maps; in training on a CPU their products have round numbers of rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def _pays(x: Tensor) -> bool:
-    """Return whether oneDNN computes the product of many rows, in training and not compiled."""
+    """Return whether oneDNN computes this product, of many rows, in training and not compiled."""
     if x.device.type != "cpu" or not torch.is_grad_enabled() or torch.compiler.is_compiling():
         return False
     return x.shape[:-1].numel() > FEW and products.takes(product_dtype(x))

@@ -1,6 +1,7 @@
 """The library that multiplies float32 matrices on a CPU: MKL, or oneDNN if that is as exact.
 
-With the same switch oneDNN computes in bfloat16 on some processors; there it is not used.
+On some processors the switch that selects oneDNN also lets it compute in bfloat16; there it is not
+used.
 """
 
 from __future__ import annotations
@@ -18,17 +19,19 @@ FP32_ERROR = 1e-5  # far above the relative error of a true float32 product of 2
 PRECISIONS = {"MKL": "highest", "oneDNN": "medium"}  # torch's switch between them
 
 _lock = threading.Lock()
-_base = PRECISIONS["MKL"]  # the switch outside of all contexts of `_backend`, while there are any
-_wanted: list[str] = []  # the libraries of the contexts, of all threads
-_holders = 0  # while there are any, the switch stays as it is, see `hold_backend`
+_base = PRECISIONS["MKL"]  # the switch to restore after the last open context of `_backend`
+_wanted: list[str] = []  # the libraries of the open contexts of all threads
+_holders = 0  # open contexts of `hold_backend`, in which the switch stays as it is
 
 
 def take_faster_backend(margin: float, rounds: int) -> str:
-    """Measure both, use the faster one from now on, and return its name.
+    """Measure MKL and oneDNN, use the faster one from now on, and return its name.
+
+    Without oneDNN the name is ``BLAS``.
 
     Args:
         margin: how many times as fast as MKL oneDNN must be to be chosen.
-        rounds: products of each; the best one counts.
+        rounds: number of products to time with each; the fastest counts.
     """
     if not torch.backends.mkldnn.is_available():
         return "BLAS"
@@ -40,7 +43,8 @@ def take_faster_backend(margin: float, rounds: int) -> str:
         for backend, precision in PRECISIONS.items():
             torch.set_float32_matmul_precision(precision)
             seconds[backend] = min(seconds[backend], product_seconds(x, w))
-    if margin * seconds["oneDNN"] < seconds["MKL"] and is_real_float32():  # oneDNN was last
+    # the last product was oneDNN's, so the check is of oneDNN
+    if margin * seconds["oneDNN"] < seconds["MKL"] and is_real_float32():
         return "oneDNN"
     torch.set_float32_matmul_precision(PRECISIONS["MKL"])
     return "MKL"
@@ -75,12 +79,12 @@ def is_onednn_used() -> bool:
 
 @contextlib.contextmanager
 def hold_backend() -> Iterator[None]:
-    """Keep the library in use within the context, also for tiny and for short products.
+    """Keep the current library within the context, for tiny and short products, too.
 
     Threads that compute at the same time need this, as the switch belongs to the whole process.
     """
     global _holders
-    _holders += 1  # they need not end in the order in which they began
+    _holders += 1  # a count, as contexts of threads need not end in the order in which they began
     try:
         yield
     finally:
@@ -101,9 +105,9 @@ def onednn_for_short_products(dtype: torch.dtype) -> contextlib.AbstractContextM
 def mkl_for_tiny_products() -> contextlib.AbstractContextManager[None]:
     """Compute float32 products by MKL within the context, whichever library is in use.
 
-    oneDNN prepares every new shape, which for the products of a step of a search takes longer than
-    the product: batches of 4 products of 5 x 64 with 64 x 40 numbers took 29 us with MKL, and 78
-    with oneDNN; two with 256 x 60 numbers took 20 and 52.
+    oneDNN prepares every new shape, which for the products of a search step takes longer than the
+    product: a batch of 4 products, 5 x 64 by 64 x 40, took 29 us with MKL and 78 with oneDNN; two
+    of 256 x 60 numbers took 20 and 52 us.
 
     The switch belongs to the whole process: threads whose results must not depend on each other
     run within one such context around all of them.

@@ -1,9 +1,9 @@
 """Cross-entropy of a linear output layer on a CPU, in blocks of tokens that stay in its cache.
 
 The logits of thousands of tokens, [N, V], are hundreds of megabytes, which a dozen operations would
-write to main memory and read back. Here those of some tokens at a time become their own gradient,
-in place, and go into the gradients of hidden states and weights at once: the backward pass only
-scales these.
+write to main memory and read back. Here the forward pass turns the logits of a block into their
+gradient, in place, and adds it to the gradients of hidden states and weights at once; the backward
+pass only scales these.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOGITS = 2**22  # of a block, 16 MB
 def output_loss(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float
 ) -> tuple[Tensor, Tensor]:
-    """Return the smoothed cross-entropy of ``x W^T + b`` and the unsmoothed one, summed over rows.
+    """Return the smoothed and the unsmoothed cross-entropy of ``x W^T + b``, sums over rows, [].
 
     Only the smoothed loss has a gradient (docs/systems.md 0.6, form "all").
 
@@ -88,8 +88,8 @@ class _OutputLoss(torch.autograd.Function):
 def block_rows(vocabulary: int, width: int) -> int:
     """Return the number of tokens in a block.
 
-    A block also adds to the gradient of the weights, [V, E]: a small part of its work only if it
-    has about as many rows as these.
+    Every block updates the gradient of the weights, [V, E], which is a small part of its work only
+    if it has about E / 2 rows or more.
     """
     return max(LOGITS // vocabulary, width // 2, 1)
 
@@ -104,9 +104,9 @@ def _replace_by_gradient(scores: Tensor, labels: Tensor, eps: float) -> Tensor:
     """
     V = scores.shape[-1]
     reference, mean = scores.gather(-1, labels), scores.mean(-1, keepdim=True)
-    most = scores.amax(-1, keepdim=True)
-    total = scores.sub_(most).exp_().sum(-1, keepdim=True)
-    normaliser = total.log() + most
+    highest = scores.amax(-1, keepdim=True)
+    total = scores.sub_(highest).exp_().sum(-1, keepdim=True)
+    normaliser = total.log() + highest
     scores.mul_(total.reciprocal()).sub_(eps / V)
     scores.scatter_add_(-1, labels, scores.new_full((1, 1), eps - 1.0).expand_as(labels))
     nll, uniform = (normaliser - reference).sum(), (normaliser - mean).sum()

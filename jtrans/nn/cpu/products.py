@@ -1,7 +1,6 @@
-"""Products of rows and weights in training, by oneDNN where it computes them.
+"""Products of rows and weights in training, by oneDNN where it is in use.
 
-There a product has a round number of rows (`jtrans.nn.cpu.round_rows`) and includes the ReLU after
-it.
+Its products have round numbers of rows (`jtrans.nn.cpu.round_rows`) and include a ReLU after them.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 def linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Return relu(x W^T + b), [n, in] -> [n, out].
 
-    In bf16 a ReLU of its own takes as long as the product: torch computes it in float32.
+    In bf16 a separate ReLU takes as long as the product: torch computes it in float32.
     """
     if not takes(x.dtype):
         return torch.addmm(bias, x, weight.t()).relu_()
@@ -45,7 +44,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def sum_of_products(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return a^T b, [n, k] and [n, m] -> [k, m], the gradient of a weight of this type."""
+    """Return a^T b, [n, k] and [n, m] -> [k, m], the gradient of a weight of type `dtype`."""
     return round_rows.sum_of_products(a, b, dtype) if takes(a.dtype) else a.t().mm(b).to(dtype)
 
 
@@ -75,7 +74,8 @@ def relu_gradient_(gradient: Tensor, hidden: Tensor) -> Tensor:
         threshold = torch.ops.aten.threshold_backward
         threshold.grad_input(gradient, hidden, 0, grad_input=gradient)
         return gradient
-    # a number is positive exactly where its bits are as an integer: a product with 0 or 1 of them
-    # takes 45 us where threshold_backward takes 168; in float32 it would take twice as long
+    # a bf16 number is positive if and only if its bits are, read as int16: a product with these,
+    # clamped to 0 or 1, takes 45 us where threshold_backward takes 168; in float32 it would take
+    # twice as long
     gradient.view(torch.int16).mul_(hidden.view(torch.int16).clamp(0, 1))
     return gradient

@@ -14,7 +14,7 @@ from jtrans.nn.cpu.blocks import Part, parts, product_dtype
 def reduction_in_blocks(
     reduction: nn.Module, x: Tensor, norm: nn.Module | None, source_bias: Tensor | None
 ) -> Tensor:
-    """Return the Reduction of LN(x), part by part, recomputed in the backward pass.
+    """Return the Reduction of LN(x), [B, T, E], part by part, recomputed in the backward pass.
 
     Args:
         reduction: maps a part of x, [b, t, S, E], and its bias to [b, t, E]; has no dropout.

@@ -1,10 +1,10 @@
 """Products by oneDNN with few different numbers of rows.
 
 oneDNN generates machine code for every new shape of a product and keeps that of the last thousand.
-A batch has a row for each of its tokens, or of the positions of its grid, so in training most
-shapes are new. In bf16, 128 to 640 features, that took 2.2 ms for 1,003 rows and the product 0.1;
-for 14,000 rows 2 ms and 2.5. So rows are multiplied in two parts: a round number of them, and the
-remaining ones together with as many of the others as give a round number, too.
+A batch has a row for each of its tokens, or each position of its grid, so in training most shapes
+are new. In bf16, from 128 to 640 features, the code took 2.2 ms for 1,003 rows and the product
+0.1 ms; for 14,000 rows 2 and 2.5 ms. So rows are multiplied in two parts: a round number of them,
+and the remaining ones together with as many of the others as give a round number, too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def sum_of_products(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return a^T b, [n, k] and [n, m] -> [k, m], in a type of at least as many digits."""
+    """Return a^T b, [n, k] and [n, m] -> [k, m], in `dtype`, at least as precise as the factors."""
     rows = len(a)
     most = rounded_down(rows)
     total = torch.mm(a[:most].t(), b[:most]).to(dtype)

@@ -2,8 +2,8 @@
 
 Torch computes a softmax along an axis of 15 numbers line by line, at 1 us for every 60 numbers, as
 long as a product of 256 by 256 takes. Exponentials of all scores at once, and sums as a product
-with ones, take a twentieth. The maximum of each line is not needed while no score is large, which
-a single check of all scores tells.
+with ones, take a twentieth. The maximum of each line is not needed while no score is large, for
+which one check of all scores is enough.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from jtrans.nn.cpu.softmax import SAFE
 def attend(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return the weighted sums of values before normalisation, and the sums of the weights.
 
-    The caller divides the first by the second, which can be part of a copy.
+    The caller divides the first by the second, for example as part of a copy.
 
     Args:
         q: queries, scaled, [n, Lq, D].
         k: keys, [n, Lk, D].
         v: values, [n, Lk, D].
         allowed: 1 where a query attends to a key, otherwise 0; at least one 1 for each query,
-            [m, Lq, Lk], each for n / m lines.
+            [m, Lq, Lk], one table for every n / m consecutive lines.
 
     Returns:
         [n, Lq, D] and [n, Lq, 1].

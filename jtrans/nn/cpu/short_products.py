@@ -1,4 +1,4 @@
-"""Batches of small products in bf16, which on a CPU are trained in float32.
+"""Batches of small products in bf16, which training on a CPU computes in float32.
 
 oneDNN generates code for every new shape of a product, which takes 1.4 ms in attention
 over 15 positions. MKL generates nothing, and computes 280 lines of them in float32, more exactly,
@@ -18,7 +18,9 @@ FEW = 2**24  # from this many multiplications on, generating code for each shape
 
 @contextlib.contextmanager
 def in_float32_if_few(x: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield both factors of a batch of products, in float32 if they are trained on a CPU in bf16.
+    """Yield the factors of a batch of products, in float32 if it is small and trained in bf16.
+
+    On a CPU only.
 
     Args:
         x: [n, L, D]; its type is that of the product.

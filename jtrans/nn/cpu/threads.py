@@ -1,4 +1,4 @@
-"""How many threads a CPU uses, of all processors and for products of few rows."""
+"""The number of CPU threads: as many as there are processors, or one for products of few rows."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ FEW_ROWS = 128
 
 
 def usable_threads() -> int:
-    """Let torch have no more threads than there are processors for, and return their number.
+    """Limit torch's threads to the processors that this process may use; return their number.
 
-    Torch counts the machine's: a small Transformer in a control group with the time of one of two
-    processors trained 1.4 times as fast with one thread as with torch's two. OMP_NUM_THREADS in the
-    environment takes precedence.
+    Torch counts all of the machine's: a small Transformer in a control group with the time of one
+    of two processors trained 1.4 times as fast with one thread as with torch's two. OMP_NUM_THREADS
+    in the environment takes precedence.
     """
     if "OMP_NUM_THREADS" not in os.environ and available_cpus() < torch.get_num_threads():
         torch.set_num_threads(available_cpus())
@@ -34,7 +34,7 @@ def usable_threads() -> int:
 def threads_for(rows: int, device: torch.device) -> Iterator[None]:
     """Compute with one thread if all products have few rows and other processes need processors.
 
-    Otherwise with all threads. The number of threads may change the last digits of a product.
+    The number of threads may change the last digits of a product.
 
     Args:
         rows: number of rows of the largest products.

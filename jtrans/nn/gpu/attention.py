@@ -81,11 +81,10 @@ def source_attention(block: SourceAttention, x: Tensor, source_bias: Tensor | No
 def _project(block: MultiHeadAttention, x: Tensor) -> tuple[Tensor, ...]:
     """Return queries, keys and values, [..., E] each, contiguous.
 
-    By one batched product: a fused [..., 3E] output would keep the attention kernels from taking
-    strided views of it.
+    By one batched product: fused attention could not use strided views of one [..., 3E] output.
     """
     E = x.shape[-1]
-    # autocast would convert, and so copy, all three
+    # after the expansion autocast would convert, and so copy, all three
     x = x.to(product_dtype(x))
     vectors = x.reshape(1, -1, E).expand(3, -1, -1)  # [3, N, E] with stride 0
     weight = block.in_weight.view(3, E, E).transpose(1, 2)

@@ -1,8 +1,8 @@
 """Short-axis attention by batched matrix products: the operator on machines without a GPU.
 
-The same numbers as the GPU kernels up to rounding, the dropout mask included: scores, softmax and
-their gradients in float32 (float64 for float64 inputs), weights in the inputs' type before they
-multiply the values.
+Agrees with the GPU kernels up to rounding, the dropout mask included: scores, softmax and their
+gradients are in float32 (float64 for float64 inputs), and weights are converted to the inputs' type
+before they multiply the values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Weighting(NamedTuple):
     is_scaled: bool = False  # queries already have the factor 1/sqrt(D)
 
     def scale(self, width: int) -> float:
-        """Return the factor of the scores of heads of a width, D."""
+        """Return the factor of the scores for heads of width D."""
         return 1.0 if self.is_scaled else width**-0.5
 
 
@@ -57,7 +57,7 @@ def forward(qkv: Tensor, weighting: Weighting) -> Tensor:
 
 
 def backward(gradient: Tensor, qkv: Tensor, weighting: Weighting) -> Tensor:
-    """Return the gradient of `qkv`, given that of the result, [B, A, H, L, D]."""
+    """Return the gradient of `qkv`, [3, B, A, H, L, D], given that of the result."""
     with torch.autocast(qkv.device.type, enabled=False):
         weights, mask = _weights(qkv, weighting)
         q, k, v = qkv.unbind(0)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 WARM_UPS = 3  # before a capture, on a stream of its own, as torch's documentation demands
 
-Replay = Callable[[], Tensor]  # does the work and returns its result, always the same tensor
+Replay = Callable[[], Tensor]  # does the work; the result is always written to the same tensor
 Capture = Callable[[Replay], Replay]
 
 
@@ -30,10 +30,11 @@ class CudaCapture:
     def __init__(self, device: torch.device, warm_ups: int = WARM_UPS) -> None:
         self._device, self._warm_ups = device, warm_ups
         self._graphs: weakref.WeakSet[torch.cuda.CUDAGraph] = weakref.WeakSet()
-        self._stream: torch.cuda.Stream | None = None  # torch's own is of the first device used
+        # not torch's default capture stream, which is one of the first device used
+        self._stream: torch.cuda.Stream | None = None
 
     def __call__(self, work: Replay) -> Replay:
-        """Capture the work, which is done a few times with what its tensors happen to hold."""
+        """Do the work a few times, with whatever its tensors hold, and capture it."""
         with torch.cuda.device(self._device):
             stream = self._stream = self._stream or torch.cuda.Stream()
             stream.wait_stream(torch.cuda.current_stream())
@@ -67,8 +68,8 @@ class CudaCapture:
     def _settle(self, stream: torch.cuda.Stream) -> None:
         """Undo what a failed capture may leave: its stream, and a generator that refuses to draw.
 
-        By its sources, torch before 2.13 takes the generator for captured until a capture ends: if
-        the failed one could not, another one, of almost nothing.
+        According to its source, torch before 2.13 regards the generator as captured until a capture
+        ends. The failed one may not have ended, so another one, of almost nothing, does.
         """
         torch.cuda.set_stream(stream)
         try:
@@ -83,10 +84,10 @@ class CudaCapture:
 
 @contextlib.contextmanager
 def _workspaces_of_the_pool() -> Iterator[None]:
-    """Let the products of a capture get workspaces from the memory that all graphs share.
+    """Allocate the cuBLAS workspaces of a capture in the memory that all graphs share.
 
     cuBLAS keeps a workspace for each stream, whose address becomes part of a graph. torch 2.13
-    frees those of the stream with any of its graphs, while others still write to them
+    frees the workspaces of a stream with any of its graphs, while others still write to them
     (pytorch/pytorch#193402).
     """
     torch._C._cuda_clearCublasWorkspaces()

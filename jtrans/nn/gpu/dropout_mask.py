@@ -1,8 +1,8 @@
-"""Dropout masks of attention weights, drawn from a counter instead of a state.
+"""Dropout masks of attention weights, drawn by a counter-based generator.
 
-The mask of one weight is a function of a seed and of where the weight is: which table (a
-sentence and head), query and key. Nothing need be stored for the backward pass, and every device
-draws the same. The function is Philox 4x32 with 7 rounds (Salmon et al. 2011, Parallel Random
+The mask of a weight is a function of a seed and of the weight's place: its table (a head of a
+sentence or of a line), query and key. Nothing need be stored for the backward pass, and all devices
+draw the same mask. The function is Philox 4x32 with 7 rounds (Salmon et al. 2011, Parallel Random
 Numbers: As Easy as 1, 2, 3; the smallest number of rounds that passes BigCrush).
 """
 
@@ -35,8 +35,8 @@ def weights_mask(seed: Tensor, tables: int, length: int, rate: float) -> Tensor:
 
     Args:
         seed: int64, [].
-        tables: independent tables.
-        length: queries and keys of each, at most `KEYS`.
+        tables: number of independent tables.
+        length: number of queries and of keys of each, L, at most `KEYS`.
         rate: probability of 0, below 1.
 
     Returns:
@@ -55,7 +55,7 @@ def philox(seed: Tensor, first: Tensor, second: Tensor) -> Tensor:
     Args:
         seed: the 64-bit key, [].
         first: below 2^32.
-        second: below 2^32, broadcasts with `first`.
+        second: below 2^32, broadcasts with `first` to the shape of the result.
     """
     key = [seed & _WORD, (seed >> 32) & _WORD]
     c0, c1 = first, second

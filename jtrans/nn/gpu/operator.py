@@ -26,9 +26,9 @@ LONGEST = KEYS  # positions of a line
 
 
 def missing_triton() -> str | None:
-    """Return why the kernels cannot be used, with a remedy, None if they can.
+    """Return why the kernels cannot be used, with a remedy; None if they can.
 
-    Triton is not imported. It compiles the launchers of its kernels in C.
+    Triton is not imported for this. It compiles the launchers of its kernels in C.
     """
     triton = importlib.util.find_spec("triton")
     if triton is None or triton.origin is None:
@@ -156,7 +156,7 @@ def _launched(kernel: Callable[..., Tensor], plain: Callable[..., Tensor], *inpu
 
     try:
         return kernel(*inputs)
-    except OutOfResources:  # Triton remembers it, and raises it at once the next time
+    except OutOfResources:  # Triton caches the failure, and raises it at once the next time
         return plain(*inputs)
 
 

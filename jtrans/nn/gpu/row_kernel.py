@@ -23,23 +23,23 @@ class RowTile:
 
     rows: int
     columns: int
-    features: int  # of the input, read at a time
+    features: int  # input features read at a time
     warps: int
 
 
-# the tile of the most rows that need no larger one; 16 is the least side of a factor of a product
+# 16 is the smallest side of a factor of a product
 FEW, SOME, MANY = RowTile(16, 32, 64, 4), RowTile(32, 64, 32, 4), RowTile(64, 64, 32, 8)
-STAGES = 3  # features are read while those before them are multiplied
+STAGES = 3  # pipelined: features are read while earlier ones are multiplied
 
 
 def tile_for(rows: int) -> RowTile:
-    """Return the usual tile: small ones, as long as they leave processors idle otherwise."""
+    """Return the usual tile, a small one if larger ones would leave processors idle."""
     return FEW if rows <= 64 else SOME if rows <= 512 else MANY
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _read(x, row, start, rows, WIDTH: tl.constexpr, FEATURES: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Return some features of rows, float32, 0 where there is none."""
+    """Return some features of rows, float32, 0 outside the matrix."""
     feature = start + tl.arange(0, FEATURES)
     is_here = (row < rows)[:, None] & (feature < WIDTH)[None, :]
     y = tl.load(x + row[:, None] * WIDTH + feature[None, :], mask=is_here, other=0.0)
@@ -108,7 +108,7 @@ def linear(
     *,
     tile: RowTile | None = None,
 ) -> Tensor:
-    """Compute `row_linear.row_linear`, with another tile than the usual one if it is given."""
+    """Compute `row_linear.row_linear`, with `tile` instead of the usual one if it is given."""
     x = x.contiguous()
     residual = None if residual is None else residual.contiguous()
     dtype = weight.dtype if residual is None else residual.dtype

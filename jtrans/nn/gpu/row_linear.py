@@ -1,7 +1,7 @@
 """A linear map of a few rows as a torch operator, with the layer norm before it and what follows.
 
-A step of the search multiplies few rows, so a GPU launches an operation for longer than it
-computes it. Norm, conversion, product, bias, ReLU and residual are one launch in place of two to
+A step of the search multiplies few rows, so that launching an operation on a GPU takes longer than
+computing it. Norm, conversion, product, bias, ReLU and residual are one launch instead of two to
 four.
 """
 
@@ -18,8 +18,8 @@ from torch import Tensor
 
 from jtrans.nn.gpu.operator import is_supported
 
-# Most rows of the kernel. Calculated, not measured: with more, the time of the product is most of
-# all, and the library's products are faster.
+# The most rows for which the kernel is used. Calculated, not measured: with more, the product takes
+# most of the time, and cuBLAS computes it faster.
 MOST_ROWS = 4_096
 
 _FUSING: ContextVar[bool] = ContextVar("fused_rows", default=False)
@@ -29,8 +29,8 @@ _FUSING: ContextVar[bool] = ContextVar("fused_rows", default=False)
 def fused_rows() -> Iterator[None]:
     """Let linear maps of few rows be one launch each within the context.
 
-    That is for steps that are captured: launched from Python, the operator takes longer than the
-    launches that it saves.
+    For captured steps: launched from Python, the operator takes longer than the launches that it
+    saves.
     """
     token = _FUSING.set(True)
     try:

@@ -35,7 +35,7 @@ _VARYING = ["lines", "per_sentence", "heads", "length", "bias_stride"]  # no ker
 class Tile:
     """The shape of a program's tile."""
 
-    slot: int  # rows a line has in the tile; no line is longer
+    slot: int  # rows of a line in the tile, the longest line that fits
     lines: int  # lines of a program
     warps: int  # warps of a program
 
@@ -178,7 +178,7 @@ def forward(qkv: Tensor, weighting: Weighting, *, tile: Tile | None = None) -> T
     Args:
         qkv: queries, keys and values, [3, B, A, H, L, D].
         weighting: the other inputs of the weights.
-        tile: the tile, if not the usual one for this length.
+        tile: None for the usual one for this length.
     """
     tile = tile or tile_for(qkv.shape[4])
     q, k, v = _dense_features(qkv).unbind(0)

@@ -1,8 +1,8 @@
-"""Attention of a step as torch operators: a kernel on a GPU, matrix products elsewhere.
+"""Attention of a search step as torch operators: a kernel on a GPU, matrix products elsewhere.
 
-One launch in place of five to eight. `slot_attention` writes the keys and values of a captured
-step's new positions and mixes the values of each hypothesis's prefix; `source_attention` mixes
-those of the source.
+The kernel is one launch instead of five to eight. `slot_attention` writes the keys and values of
+the new positions of a captured step and mixes the values of each hypothesis's prefix;
+`source_attention` mixes those of the source.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ slot_attention = torch.library.custom_op(
     mutates_args=("held",),
     schema="(Tensor qkv, Tensor(a!) held, Tensor bias, Tensor new) -> Tensor",
 )
-slot_attention.__doc__ = """Write new keys and values into their slots, and mix what prefixes hold.
+slot_attention.__doc__ = """Write new keys and values into their slots, and attend to the prefixes.
 
 Args:
     qkv: queries, scaled by 1/sqrt(D), and the new keys and values of each hypothesis, of B
         sentences with A lines each, [3, B, A, H, beam, D], may be a strided view.
-    held: keys and values by slot, [2, B, A, H, slots, D], contiguous; it receives the new ones.
-    bias: 0 on the slots that are a hypothesis's own, -inf on others, [B * beam, slots].
-    new: the slots to write, one for each hypothesis, in a row, [beam]; none after them is read.
+    held: keys and values by slot, [2, B, A, H, slots, D], contiguous; new ones are written here.
+    bias: 0 on the slots of a hypothesis's prefix, -inf on others, [B * beam, slots].
+    new: consecutive slots to write, one for each hypothesis, [beam]; none after them is read.
 
 Returns:
-    [B, A, H, beam, D], in the order in memory of the queries.
+    [B, A, H, beam, D], with the memory layout of the queries.
 """
 
 

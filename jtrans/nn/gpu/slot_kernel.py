@@ -1,9 +1,9 @@
-"""A Triton kernel of a step's attention: hypotheses read their prefixes, or the source.
+"""A Triton kernel of a step's attention, of hypotheses to their prefixes or to the source.
 
-A program takes one head of one line (a sentence, or a source position of it) and the hypotheses of
-the sentence. It reads all slots in blocks with a running softmax. For a prefix it first writes the
-new keys and values, and reads the slots written before: the new position of a hypothesis never
-leaves its registers, so nothing has to wait for what was just written.
+A program computes one head of one line (a sentence, or a source position of it) for all hypotheses
+of the sentence. It reads all slots in blocks with a running softmax. For a prefix it first writes
+the new keys and values, and reads only slots of earlier steps: a hypothesis's new position never
+leaves the registers, so nothing has to wait for what was just written.
 
 This module imports Triton; `slot_attention.py` imports it when a GPU is used.
 """
@@ -19,7 +19,7 @@ from jtrans.nn.gpu.short_axis import on_device_of, product
 
 BLOCK = 64  # slots read at a time
 WARPS = 4
-_LEAST_ROWS = 16  # of a factor of a product
+_LEAST_ROWS = 16  # the smallest side of a factor of a product
 _VARYING = ["slots", "per_sentence", "heads", "line_stride"]  # no kernel for each value
 
 
@@ -103,7 +103,7 @@ def read(q: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> Tensor
     out = q.new_empty(q.shape[0], q.shape[2], q.shape[1], q.shape[3]).transpose(1, 2)
     q_lines, out_lines = q.unsqueeze(1), out.unsqueeze(1)  # [B, 1, H, n, D]
     _launch(
-        (q_lines, q_lines, q_lines, keys, values, bias, q, out_lines),  # any pointer to write
+        (q_lines, q_lines, q_lines, keys, values, bias, q, out_lines),  # k, v and new: any pointer
         key_strides=(1, keys.shape[-1]),
         bias_strides=(0 if bias is None else bias.stride(0), 0),
         writes=False,
@@ -118,7 +118,7 @@ def _launch(
     bias_strides: tuple[int, int],
     writes: bool,
 ) -> None:
-    """Launch the kernel; the tensors in its order, queries and result [B, A, H, n, D]."""
+    """Launch the kernel; tensors are in its order, queries and result [B, A, H, n, D]."""
     q, *_, values, bias, _, out = tensors
     _, A, H, beam, D = q.shape
     slots = values.shape[-2]

@@ -32,13 +32,13 @@ class AdditiveKeys(NamedTuple):
 
 
 class AdditiveAttention(nn.Module):
-    """Attention of one vector per target position to the source.
+    """Additive attention of queries, one per target position, to the source.
 
     Args:
         memory_width: features of the source states.
         width: N, features of queries and contexts.
         heads: H, a divisor of N.
-        dropout: rate of the attention weights.
+        dropout: dropout rate of the attention weights.
     """
 
     def __init__(self, memory_width: int, width: int, heads: int, dropout: float) -> None:
@@ -71,7 +71,7 @@ class AdditiveAttention(nn.Module):
         return AdditiveKeys(values.to(dtype).contiguous(), keys.to(dtype), bias)
 
     def query_projection(self) -> tuple[Tensor, Tensor]:
-        """Return weights and bias of the map from a query to q R: [N, N] and [N]."""
+        """Return weight and bias of the map from a query to q R: [N, N] and [N]."""
         weight, bias = self.query.weight.t(), self.query.bias
         heads = (self.heads, -1)
         maps = (part.unflatten(-1, heads) @ self.query_map for part in (weight, bias))

@@ -1,13 +1,13 @@
 """An LSTM that attends at every step and reads the context at the next, as a torch operator.
 
-    state_t, cell_t = Cell([ e_t ; context_{t-1} ])          context_{-1}: that of a query of 0
+    state_t, cell_t = Cell([ e_t ; context_{t-1} ])          context_{-1} = Attention(0)
     context_t = Attention(state_t)
 
 This is the first layer of RNMT+'s decoder (docs/systems.md 7.5), which must be computed step by
 step. State and context lie side by side, so that each step has one product for the gates, one for
-the query, and one pass over the source. The backward pass computes the tanh of the scores again,
-which is larger than all the rest by the length of the source, and leaves the gradients of weights
-to one product each after the last step.
+the query, and one pass over the source. The backward pass recomputes the tanh of the scores, which
+is S times as large as the other tensors of a step, and computes the gradient of each weight in one
+product after the last step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jtrans.nn.recurrent.sequence import add_products, input_products, weight_gr
 
 
 class Inputs(NamedTuple):
-    """The inputs of the operator; those in products may be of lower precision."""
+    """The inputs of the operator; the factors of products may be of lower precision."""
 
     x: Tensor  # e, [T, B, I]
     values: Tensor  # K, [B, H, S, D]
@@ -40,7 +40,7 @@ class Inputs(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """The outputs of the operator: the first two, and tensors for the backward pass."""
+    """The outputs of the operator: `joint` and `weights`, then tensors for the backward pass."""
 
     joint: Tensor  # [state ; context] before the first step and after each, [T + 1, B, 2N]
     weights: Tensor  # attention weights of the contexts in `joint`, [T + 1, B, H, S]
@@ -66,17 +66,17 @@ def _buffers(inputs: Inputs) -> Outputs:
     lines = (T, B, 1)
     kept = lines if inputs.keeps_gates else (0, B, 1)
 
-    def room(*shape: int) -> Tensor:
+    def empty(*shape: int) -> Tensor:
         return inputs.values.new_empty(shape)
 
     return Outputs(
-        joint=room(T + 1, B, 2 * N),
-        weights=room(T + 1, B, H, S),
-        queries=room(T + 1, B, N),
-        cell=room(*lines, N),
-        normed=room(*lines, 4, N),
-        scale=room(*lines, 4, 1),
-        gates=room(*kept, 4, N),
+        joint=empty(T + 1, B, 2 * N),
+        weights=empty(T + 1, B, H, S),
+        queries=empty(T + 1, B, N),
+        cell=empty(*lines, N),
+        normed=empty(*lines, 4, N),
+        scale=empty(*lines, 4, 1),
+        gates=empty(*kept, 4, N),
     )
 
 
@@ -86,10 +86,10 @@ def _forward(*arguments: Any) -> Outputs:
         out = _buffers(inputs)
         z = input_products([inputs.x], inputs.input_weight)  # [T, B, 1, 4, N]
         N = z.shape[-1]
-        room = torch.empty_like(inputs.keys)
+        buffer = torch.empty_like(inputs.keys)
         gates = out.gates if inputs.keeps_gates else torch.empty_like(z[:1]).expand_as(z)
         out.joint[0].zero_()
-        _attend(inputs, out, 0, room)
+        _attend(inputs, out, 0, buffer)
         for t, z_t in enumerate(z):
             add_products(z_t.flatten(-2), out.joint[t][:, None], inputs.joint_weight)
             for kept, value in zip((out.normed[t], out.scale[t]), normalise(z_t), strict=True):
@@ -97,11 +97,11 @@ def _forward(*arguments: Any) -> Outputs:
             activate(out.normed[t], inputs.gain, inputs.shift, gates[t])
             state = out.joint[t + 1][:, None, :N]
             advance(gates[t], out.cell[t - 1] if t else None, out.cell[t], state)
-            _attend(inputs, out, t + 1, room)
+            _attend(inputs, out, t + 1, buffer)
         return out
 
 
-def _attend(inputs: Inputs, out: Outputs, t: int, room: Tensor) -> None:
+def _attend(inputs: Inputs, out: Outputs, t: int, buffer: Tensor) -> None:
     """Write query, weights and context of the state in ``out.joint[t]``, the context beside it."""
     B, H, S, D = inputs.keys.shape
     N = H * D
@@ -109,7 +109,7 @@ def _attend(inputs: Inputs, out: Outputs, t: int, room: Tensor) -> None:
     query.copy_(inputs.query_bias)  # broadcasts
     if t:  # the first query is 0
         add_products(query[:, None], out.joint[t][:, None, :N], inputs.query_weight)
-    tanh = _tanh(inputs, query, room)
+    tanh = _tanh(inputs, query, buffer)
     scores = torch.mv(tanh.view(-1, D), inputs.score).view(B, H, S)
     scores += inputs.bias[:, None]
     weights = out.weights[t].copy_(torch.softmax(scores, -1))
@@ -119,10 +119,10 @@ def _attend(inputs: Inputs, out: Outputs, t: int, room: Tensor) -> None:
     out.joint[t][:, N:] = context.view(B, N)
 
 
-def _tanh(inputs: Inputs, query: Tensor, room: Tensor) -> Tensor:
-    """Return tanh(K U + q R), [B, H, S, D], in `room`."""
+def _tanh(inputs: Inputs, query: Tensor, buffer: Tensor) -> Tensor:
+    """Return tanh(K U + q R), [B, H, S, D], in `buffer`."""
     B, H, _, D = inputs.keys.shape
-    return torch.add(inputs.keys, query.view(B, H, 1, D), out=room).tanh_()
+    return torch.add(inputs.keys, query.view(B, H, 1, D), out=buffer).tanh_()
 
 
 def _backward(d_joint: Tensor, *tensors: Any) -> tuple[Tensor, ...]:
@@ -140,9 +140,9 @@ class _Backward:
         self.d_queries = torch.empty_like(out.queries)
         self.d_contexts = torch.empty_like(out.queries)
         self.d_scores = torch.zeros_like(inputs.keys[..., 0])  # summed over steps, [B, H, S]
-        self.squares = torch.zeros_like(inputs.keys)  # times tanh^2, summed over steps
+        self.squares = torch.zeros_like(inputs.keys)  # d_scores * tanh^2, summed over steps
         self.d_score = torch.zeros_like(inputs.keys[:, :, :1]).flatten(0, 1)  # [B * H, 1, D]
-        self.room = torch.empty_like(inputs.keys)
+        self.buffer = torch.empty_like(inputs.keys)
 
     def run(self, d_joint: Tensor) -> tuple[Tensor, ...]:
         inputs, out = self.inputs, self.out
@@ -185,7 +185,7 @@ class _Backward:
         if inputs.mask is not None:
             d_weights *= inputs.mask[t]
         d_scores = torch._softmax_backward_data(d_weights, weights, -1, weights.dtype)
-        tanh = _tanh(inputs, self.out.queries[t], self.room)
+        tanh = _tanh(inputs, self.out.queries[t], self.buffer)
         rows = d_scores.view(B * H, 1, S)
         torch.baddbmm(self.d_score, rows, tanh.view(B * H, S, D), out=self.d_score)
         square = tanh.square_()

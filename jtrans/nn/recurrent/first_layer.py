@@ -21,7 +21,7 @@ class AttentiveLstm(Layer):
         width: N, of its states.
         memory_width: features of the source states.
         heads: number of heads of the attention.
-        dropout: rate of the attention weights.
+        dropout: dropout rate of the attention weights.
         initial: as in `NormedLstm`.
     """
 
@@ -47,7 +47,7 @@ class AttentiveLstm(Layer):
 
         Args:
             x: [T, B, I].
-            source: the keys of the attention.
+            source: projected source states.
 
         Returns:
             State and context after each step, side by side, [T, B, 2N].
@@ -59,7 +59,8 @@ class AttentiveLstm(Layer):
         joint_weight = torch.cat([self.lstm.state.weight, context_weight], dim=1)
         query_weight, query_bias = self.attention.query_projection()
         B, H, S, _ = source.keys.shape
-        weights = source.keys.new_empty(()).expand(len(x) + 1, B, H, S)  # before each step, too
+        # the first context is the one before the first step
+        weights = source.keys.new_empty(()).expand(len(x) + 1, B, H, S)
         joint, weights, *_ = attentive_operator(
             x.to(dtype),
             *source,

@@ -4,8 +4,8 @@
     c_t = clip(sigmoid(a_f) c_{t-1} + sigmoid(a_i) tanh(a_u), -10, 10)
     h_t = sigmoid(a_o) c_t
 
-Written with as few operations as torch has for it, each on all gates, directions and sentences:
-at usual sizes their operands stay in a CPU's cache. D directions are computed side by side.
+Written with as few torch operations as possible, each on all gates, directions and sentences: at
+usual sizes their operands stay in a CPU's cache. D directions are computed side by side.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def activate(normed: Tensor, gain: Tensor, shift: Tensor, gates: Tensor) -> None
 
 def advance(gates: Tensor, before: Tensor | None, cell: Tensor, state: Tensor) -> None:
     """Write the next cell and state, [B, D, N], given the gates and the cell before (None: 0)."""
-    candidate, take, keep, show = gates.unbind(-2)
-    torch.mul(take, candidate, out=cell)
+    candidate, input_gate, forget_gate, output_gate = gates.unbind(-2)
+    torch.mul(input_gate, candidate, out=cell)
     if before is not None:
-        cell.addcmul_(keep, before)
+        cell.addcmul_(forget_gate, before)
     cell.clamp_(-LIMIT, LIMIT)
-    torch.mul(show, cell, out=state)
+    torch.mul(output_gate, cell, out=state)
 
 
 def step_backward(
@@ -61,7 +61,7 @@ def step_backward(
     gain: Tensor,
     sums: GateGradients,
 ) -> Tensor:
-    """Return the gradient of z, [B, D, 4, N], and go back to the step before.
+    """Return the gradient of z, [B, D, 4, N].
 
     Args:
         d_state: the gradient of the state of this step, [B, D, N].
@@ -75,19 +75,19 @@ def step_backward(
         gain: s, [D, 4, N].
         sums: the gradients of gain and shift are added to these.
     """
-    candidate, take, keep, show = gates.unbind(-2)
+    candidate, input_gate, forget_gate, output_gate = gates.unbind(-2)
     d_gates = torch.empty_like(gates)
-    d_candidate, d_take, d_keep, d_show = d_gates.unbind(-2)
-    torch.mul(d_state, cell, out=d_show)
-    d_cell.addcmul_(d_state, show)
+    d_candidate, d_input, d_forget, d_output = d_gates.unbind(-2)
+    torch.mul(d_state, cell, out=d_output)
+    d_cell.addcmul_(d_state, output_gate)
     d_cell.mul_(cell.abs() < LIMIT)  # clipped: no gradient
-    torch.mul(d_cell, take, out=d_candidate)
-    torch.mul(d_cell, candidate, out=d_take)
+    torch.mul(d_cell, input_gate, out=d_candidate)
+    torch.mul(d_cell, candidate, out=d_input)
     if before is None:
-        d_keep.zero_()
+        d_forget.zero_()
     else:
-        torch.mul(d_cell, before, out=d_keep)
-    d_cell.mul_(keep)
+        torch.mul(d_cell, before, out=d_forget)
+    d_cell.mul_(forget_gate)
     inner, outer = d_gates[..., :1, :], d_gates[..., 1:, :]
     torch.ops.aten.tanh_backward.grad_input(inner, gates[..., :1, :], grad_input=inner)
     torch.ops.aten.sigmoid_backward.grad_input(outer, gates[..., 1:, :], grad_input=outer)

@@ -22,7 +22,7 @@ class DirectionWeights(nn.Module):
         directions: D.
         width_in: I.
         width_out: O.
-        initial: drawn from -initial to initial.
+        initial: the matrices are drawn uniformly from -initial to initial.
     """
 
     def __init__(self, directions: int, width_in: int, width_out: int, initial: float) -> None:
@@ -37,8 +37,8 @@ class NormedLstm(nn.Module):
     Args:
         input_width: I, features of the input.
         width: N, features of the state.
-        initial: the matrices are drawn from -initial to initial.
-        directions: D, 1, or 2 for a forward and a backward LSTM.
+        initial: the matrices are drawn uniformly from -initial to initial.
+        directions: D: 1, or 2 for a forward and a backward LSTM.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class NormedLstm(nn.Module):
         self.input_width = input_width
         self.width = width
         self.directions = directions
-        # compute the gates again in the backward pass; set by `layer.set_recompute`
+        # recompute the gates in the backward pass; set by `layer.set_recompute`
         self.saves_memory = False
         self.input = DirectionWeights(directions, input_width, 4 * width, initial)
         self.state = DirectionWeights(directions, width, 4 * width, initial)
@@ -86,7 +86,7 @@ class NormedLstm(nn.Module):
             cell: c of the step before, [n, N].
 
         Returns:
-            The next state and cell.
+            The next state and cell, [n, N] each.
         """
         dtype = product_dtype(x)
         z = input_products([x.to(dtype)[None]], self.input.weight.to(dtype))[0]  # [n, 1, 4, N]

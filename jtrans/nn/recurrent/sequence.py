@@ -1,8 +1,8 @@
 """The layer-normalised LSTM over whole sequences as a torch operator, with its backward pass.
 
-The input projections of all steps are one product; a step adds the product with the state before,
-and the rest of it is elementwise (`gates.py`). The backward pass keeps the gradients of z of all
-steps and computes the gradient of each weight in one product. Two directions run side by side.
+The input projections of all steps are one product; each step adds the product with the previous
+state, and the rest of it is elementwise (`gates.py`). The backward pass keeps the gradients of z of
+all steps and computes the gradient of each weight in one product. Two directions run side by side.
 
 The steps are hidden in an operator, so that compilers see one node each way whatever the length.
 """
@@ -68,11 +68,11 @@ def add_products(out: Tensor, x: Tensor, weights: Tensor) -> None:
 
 
 def weight_gradients(x: list[Tensor], gradient: Tensor, like: Tensor) -> Tensor:
-    """Return the gradient of weights [D, I, K] given inputs and the gradient of the products.
+    """Return the gradient of weights, [D, I, K], given inputs and the gradient of the products.
 
     Args:
-        x: the inputs of each direction, rows [n, I].
-        gradient: [n, D, K].
+        x: the inputs of each direction as rows, [n, I].
+        gradient: gradient of the products, [n, D, K].
         like: the weights.
     """
     out = torch.empty_like(like)
