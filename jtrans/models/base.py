@@ -41,8 +41,8 @@ class State(Protocol):
         Args:
             rows: for each sentence still in the search, its surviving hypotheses as indices into
                 the N old ones, [B', beam']. All hypotheses of a row belong to one sentence. As
-                long as no sentence leaves the search, they keep their order; when some leave,
-                others may take their places.
+                long as no sentence leaves the search, sentences keep their order; when some
+                leave, others may take their places.
         """
         ...
 
@@ -110,7 +110,7 @@ class TranslationModel(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def begin(self, memory: Memory, beam: int) -> State:
-        """Return the state of B x beam empty prefixes."""
+        """Return the state of B x beam empty prefixes, given the result of `encode`."""
 
     @abc.abstractmethod
     def step(self, token: Tensor, state: Any) -> Tensor:
@@ -153,7 +153,7 @@ class TranslationModel(nn.Module, abc.ABC):
         """Return which weights of a run with the settings `other` this system starts from.
 
         Returns:
-            Patterns of their names there, with `*` for any text, and their names here.
+            Patterns of their names in that run, with `*` for any text, and their names here.
 
         Raises:
             ConfigError: a setting differs, so that the weights would mean something else.
@@ -232,7 +232,7 @@ def check_agreement(
 
     Args:
         there: the settings of the model that the weights are from.
-        here: the settings of the model that takes them.
+        here: the settings of the model that starts from them.
         names: the settings to compare, with their names in the user's configuration; by default
             those of `SystemConfig.meaning`.
 
@@ -241,7 +241,7 @@ def check_agreement(
     """
     if names is None:
         theirs, ours = there.meaning(), here.meaning()
-        # those that only one of the models uses differ because others do
+        # last those that only one of the models uses: they differ because others do
         names = {name: name for name in sorted(ours, key=lambda name: name not in theirs)}
     else:
         theirs, ours = ({name: getattr(c, name, None) for name in names} for c in (there, here))

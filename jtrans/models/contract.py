@@ -1,9 +1,9 @@
-"""What a system of another distribution is checked for before it is used.
+"""Checks of a system of another distribution before it is used.
 
-The contract tests check far more; these mistakes would pass unnoticed in training: weights that
-nobody trains, results of other shapes, which broadcast, states that depend on later tokens, and a
-search that is not the search of what was trained. Attention maps are checked when they are wanted:
-a system can be used without them.
+The contract tests check far more; these are the mistakes that would pass unnoticed in training:
+weights that are not registered as parameters, results of wrong shapes, which broadcast, states that
+depend on later tokens, and steps that disagree with `decode`. Attention maps are checked when they
+are requested, as a system can be used without them.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from torch import Tensor, nn
 from jtrans.errors import ConfigError
 from jtrans.models.base import AttentionMap, Memory, TranslationModel
 
-# What is tried, in tokens that every vocabulary has: 1 is </s>. The sizes differ from each other.
+# Two short sentences, of tokens that every vocabulary has; 1 is </s>. B, S and T differ.
 SOURCE = ((2, 3, 2, 3, 1), (3, 2, 1, 0, 0))  # [B, S]
 TARGET = ((1, 2, 3), (1, 3, 2))  # [B, T]
-# The last hypothesis of each sentence reads its target, and the others another second token: a
-# state of others than those of `ROWS` is a state of another prefix.
+# The last hypothesis of each sentence, which `ROWS` selects, reads its target, the other another
+# second token: any other selection gives the state of another prefix.
 BEAM = 2
 FIRST, SECOND = (1, 1, 1, 1), (3, 2, 2, 3)  # [N]
 ROWS = ((1,), (3,))  # [B, 1]
 
-# Of equal states, relative to the largest number: five roundings of bfloat16 (2^-8), in which a
-# system may compute although its weights and states are float32.
+# How far equal states may differ, relative to the largest number: five roundings of bfloat16
+# (2^-8), in which a system may compute although its weights and states are float32.
 TOLERANCE = 0.02
-ROUNDINGS = 16  # or as often the rounding of one number, if that is more, as in bfloat16
+ROUNDINGS = 16  # or this many times the rounding of one number, if that is more, as in bfloat16
 
 
 def fault_of(model: TranslationModel, vocabulary: int) -> str | None:
     """Return what is wrong with a model that has just been built, None if nothing is.
 
     Args:
-        model: on a CPU; its random numbers and its mode are left as they are.
-        vocabulary: V, target tokens.
+        model: on a CPU; its mode and the state of torch's random generator are left as they are.
+        vocabulary: number of target tokens, V.
     """
     if fault := _weights_outside(model):
         return fault
@@ -46,7 +46,7 @@ def fault_of(model: TranslationModel, vocabulary: int) -> str | None:
     modes = [(module, module.training) for module in model.modules()]
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         fault = _fault_of_use(model.eval(), vocabulary)
-    model.train(was_training)  # a system may have a method of its own for it
+    model.train(was_training)  # a system may override it
     for module, mode in modes:
         module.training = mode
     return fault
@@ -83,7 +83,7 @@ def _is_map(item: AttentionMap, sizes: Mapping[str, int]) -> bool:
 
 
 def _weights_outside(model: TranslationModel) -> str | None:
-    """Return which weights are not parameters of the model, as torch does not know of them."""
+    """Return which weights torch does not find among the parameters of the model."""
     known = {id(weight) for weight in model.parameters()}
     for place, module in model.named_modules():
         for name, value in vars(module).items():
@@ -126,7 +126,7 @@ def _fault_of_use(model: TranslationModel, vocabulary: int) -> str | None:
 
 
 def _fault_of_prefix(model: TranslationModel, memory: Memory, hidden: Tensor) -> str | None:
-    """Return how states depend on a later token: `hidden`, [B, T, E], are those of `TARGET`."""
+    """Return how states depend on a later token, given `hidden`, those of `TARGET`, [B, T, E]."""
     shorter = model.decode(torch.tensor(TARGET)[:, :-1].contiguous(), memory)
     B, T, E = hidden.shape
     if fault := _fault_of_result("decode", shorter, "[B, T, E]", (B, T - 1, E)):
@@ -137,17 +137,17 @@ def _fault_of_prefix(model: TranslationModel, memory: Memory, hidden: Tensor) ->
     if again := _difference(model, model.decode(torch.tensor(TARGET), memory), hidden):
         return (
             "in evaluation mode decode gives other states when it is called again: they differ "
-            f"{again}. Draw random numbers in training mode alone, as nn.Dropout does, and "
+            f"{again}. Draw random numbers only in training mode, as nn.Dropout does, and "
             "F.dropout if training=self.training"
         )
     return (
-        "decode lets target tokens see later ones, which a search does not know yet: without the "
+        "decode lets target tokens see later ones, which a search does not have yet: without the "
         f"last token, the states of those before it differ {apart}. Mask later positions"
     )
 
 
 def _fault_of_steps(model: TranslationModel, memory: Memory, hidden: Tensor) -> str | None:
-    """Return how steps differ from `hidden`, [B, T, E], what `decode` gives for `TARGET`."""
+    """Return how steps differ from `hidden`, the result of `decode` for `TARGET`, [B, T, E]."""
     state = model.begin(memory, BEAM)
     B, _, E = hidden.shape
     rows, N = torch.tensor(ROWS), B * BEAM
@@ -176,13 +176,13 @@ def _fault_of_steps(model: TranslationModel, memory: Memory, hidden: Tensor) -> 
 
 def _difference(model: TranslationModel, states: Tensor, expected: Tensor) -> str | None:
     """Return how much states differ from those expected, None if no more than by rounding."""
-    if not expected.isfinite().all():  # no fault of one method against the other
+    if not expected.isfinite().all():  # nothing to compare with
         return None
     numbers = [each for each in (expected, *model.parameters()) if each.is_floating_point()]
     rounding = max(torch.finfo(each.dtype).eps for each in numbers)
     largest = expected.abs().max().item()
     apart = (states.double() - expected.double()).abs().max().item()
-    if apart <= max(TOLERANCE, ROUNDINGS * rounding) * largest:  # also false if it is not a number
+    if apart <= max(TOLERANCE, ROUNDINGS * rounding) * largest:  # false for nan, too
         return None
     return f"by {apart:.2g}, where the largest number is {largest:.2g}"
 
@@ -194,7 +194,7 @@ def _fault_of_output(model: TranslationModel, hidden: Tensor, logits: Tensor) ->
         return None
     weight, bias = named
     if weight.shape != (logits.shape[-1], hidden.shape[-1]):
-        return f"output_weights must return W as [V, E], and returned {list(weight.shape)}"
+        return f"output_weights must return W as [V, E], but returned {list(weight.shape)}"
     expected = nn.functional.linear(hidden, weight, bias)
     if not torch.allclose(expected, logits, rtol=1e-3, atol=1e-4):
         return "project is not x W^T + b with the W and b of output_weights"
@@ -213,4 +213,4 @@ def _fault_of_result(
             return None
         returned = f"a tensor of {list(result.shape)}"
     wanted = ", ".join("E" if size is None else str(size) for size in sizes)
-    return f"{name} must return {form}, here [{wanted}], and returned {returned}"
+    return f"{name} must return {form}, here [{wanted}], but returned {returned}"

@@ -1,8 +1,8 @@
 """Stacks of convolutions as recipes write them: ``9 x (512, 3), 4 x (1024, 3), 2 x (2048, 1)``.
 
-Each pair of brackets holds the channels of a layer, its kernel and, if it is not the layer's own
-input, the residual: 2 is the input of the layer before it, and so on; 0 is none.
-A list such as ``[[512, 3], [512, 3, 2]]`` means the same.
+Each pair of brackets holds the channels of a layer, its kernel and, optionally, the state that is
+added to its output: 1, the default, is its own input, 2 the input of the layer before it, and so
+on; 0 adds none. A list such as ``[[512, 3], [512, 3, 2]]`` means the same.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _checked(layers: list[ConvolutionSizes]) -> tuple[ConvolutionSizes, ...]:
         raise ValueError(f"a stack needs at least one layer, {_EXAMPLE}")
     for number, layer in enumerate(layers, start=1):
         if not layer.channels or not layer.kernel:
-            raise ValueError(f"layer {number}, {layer}: channels and kernel are at least 1")
+            raise ValueError(f"layer {number}, {layer}: channels and kernel must be at least 1")
         if layer.residual > number:
             raise ValueError(
                 f"layer {number}, {layer}: residual {layer.residual} lies before the first state; "

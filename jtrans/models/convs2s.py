@@ -1,4 +1,4 @@
-"""ConvS2S (Gehring et al. 2017): convolutions with gates, and an attention in every decoder layer.
+"""ConvS2S (Gehring et al. 2017): gated convolutions, and an attention in every decoder layer.
 
     e = Emb(x) + Pos           x = W e                                                  [B, S, C]
     encoder layers { x = (GLU(conv(x)) + x) R }     z = W x,  values (z + e) R          [B, S, E]
@@ -7,9 +7,9 @@
                      h = (u + h) R }                                                    [B, T, C]
     logits = W_out (W h) + b                                                            [B, T, V]
 
-R = sqrt(1/2) keeps the variance of a sum of two. Nothing recurs: all positions of a sentence are
-computed at once in training, and a step of the search needs the last inputs of each convolution
-only. All linear layers and convolutions are weight-normalised; there is no layer norm.
+R = sqrt(1/2) keeps the variance of a sum of two. Nothing recurs: in training all positions of a
+sentence are computed at once, and a step of the search needs only the last inputs of each
+convolution. All linear layers and convolutions are weight-normalised; there is no layer norm.
 
 Differs from the original code (fairseq's `fconv`): the position tables serve as many tokens as they
 have rows, not two fewer, and sentences are padded on the right.
@@ -151,11 +151,11 @@ class ConvolutionEncoderLayer(Layer):
         self.shortcut = None if skipped is None else Shortcut(skipped, sizes.channels)
 
     def forward(self, x: Tensor, state: Tensor | None, is_real: Tensor | None) -> Tensor:
-        """Refine source states.
+        """Refine source states, [B, S, inputs] -> [B, S, channels].
 
         Args:
-            x: [B, S, C].
-            state: the earlier state that is added, [B, S, C'], if there is one.
+            x: [B, S, inputs].
+            state: the earlier state that is added, [B, S, skipped], if there is one.
             is_real: True on real tokens, [B, S, 1]; None without padding.
         """
         if is_real is not None:
@@ -202,14 +202,14 @@ class ConvolutionDecoderLayer(Layer):
         source: AttendedSource,
         window: Tensor | None = None,
     ) -> Tensor:
-        """Refine target states.
+        """Refine target states, [B, T, inputs] -> [B, T, channels].
 
         Args:
-            x: [B, T, C], or a step of the search, [N, 1, C].
-            state: the earlier state that is added, [B, T, C'], if there is one.
+            x: [B, T, inputs], or a step of the search, [N, 1, inputs].
+            state: the earlier state that is added, [B, T, skipped], if there is one.
             g: embedded target tokens, [B, T, E].
             source: the source of B sentences, which the attention reads.
-            window: in a step of the search, the last inputs including `x`, [N, kernel, C].
+            window: in a step of the search, the last inputs including `x`, [N, kernel, inputs].
         """
         if window is None:
             u = self.convolution(self.dropout(x))
@@ -222,7 +222,7 @@ class ConvolutionDecoderLayer(Layer):
 
 @dataclass
 class Convs2sState:
-    """The state of N = B x beam hypotheses, of constant size but for the source."""
+    """The state of N = B x beam hypotheses, whose size does not depend on the prefix."""
 
     source: AttendedSource
     windows: list[Tensor]  # per layer, the last kernel - 1 inputs, [N, kernel - 1, C]
@@ -231,7 +231,7 @@ class Convs2sState:
     def select(self, rows: Tensor) -> Convs2sState:
         """Return the state of the hypotheses `rows`, [B', beam']."""
         source, B = self.source, len(self.source.keys)
-        if len(rows) != B:  # sentences leave; the others keep their order
+        if len(rows) != B:  # sentences have left; otherwise their order is kept
             source = source.select(rows[:, 0] // (len(self.windows[0]) // B))
         chosen = rows.flatten()
         return Convs2sState(
@@ -299,7 +299,7 @@ class ConvS2S(TranslationModel):
         z = self.keys(x).to(e.dtype)
         if is_real is not None:
             z = z * is_real
-        if z.requires_grad:  # every attention sends a gradient; their sum would be too large
+        if z.requires_grad:  # the sum of the gradients of all attentions would be too large
             scale = 1.0 / (2 * len(self.config.attending_layers))
             z.register_hook(lambda gradient: gradient * scale)
         return Convs2sMemory(z, source_mask, (z + e) * R)
@@ -312,7 +312,7 @@ class ConvS2S(TranslationModel):
         return self.dropout(self.last(x))  # type: ignore[no-any-return]
 
     def begin(self, memory: Convs2sMemory, beam: int) -> Convs2sState:  # type: ignore[override]
-        """Start with zeros in the window of every convolution."""
+        """Return the state of empty prefixes: zeros in the window of every convolution."""
         N = beam * memory.mask.shape[0]  # len would be a constant in a trace
         layers = read_stack(self.config.decoder_layers)
         windows = [
@@ -360,8 +360,8 @@ class ConvS2S(TranslationModel):
     ) -> Tensor:
         """Run a stack, [B, L, C] -> [B, L, C']; `layer` gets n, its input and the state it adds."""
         residuals = self.residuals[side]
-        # sums of layers stay in float32 under autocast. The copy: a linear layer returns a view,
-        # for which torch would compile the layer again
+        # sums of layers stay in float32 under autocast. The copy is needed as a linear layer
+        # returns a view, for which torch would compile the layer again
         x = x.to(self.source_embedding.positions.dtype, copy=True)
         states = deque([x], maxlen=max(1, *residuals))
         for n, residual in enumerate(residuals):

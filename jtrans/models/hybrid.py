@@ -11,8 +11,8 @@ every joint brings both to one scale. The columns have their own embeddings. The
 for an RNMT+ encoder that is already trained and frozen: see `training.init_from` and
 `training.freeze`, whose patterns find it under ``encoder.rnmt.*``.
 
-Differs from the paper, which leaves them open: the layer norms, the depth of the cascade (4), no
-positions in it, and the projection of the columns back to the width of the model.
+The paper leaves open, and we chose: the layer norms, the depth of the cascade (4), no positions in
+it, and the projection of the columns back to the width of the model.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from jtrans.nn.softmax import padding_bias
 
 
 class TransformerEncoder(nn.Module):
-    """Token vectors, positions and self-attentive layers (docs/systems.md 1.2)."""
+    """Token vectors, positions and self-attention layers (docs/systems.md 1.2)."""
 
     def __init__(self, config: TransformerConfig, vocabulary: int) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class TransformerEncoder(nn.Module):
 
 
 class Columns(nn.Module):
-    """One or both encoders side by side: systems (a), (b) and (d) of docs/systems.md 8.2."""
+    """One encoder, or both side by side: all but the cascade of docs/systems.md 8.2."""
 
     def __init__(self, config: HybridConfig, vocabulary: int) -> None:
         super().__init__()
@@ -78,12 +78,12 @@ class Columns(nn.Module):
 
     @property
     def layers(self) -> list[nn.Module]:
-        """The self-attentive layers."""
+        """The self-attention layers."""
         return [] if self.transformer is None else list(self.transformer.stack.layers)
 
 
 class Cascade(nn.Module):
-    """Transformer layers on the states of an RNMT+ encoder: system (c) of docs/systems.md 8.2."""
+    """Transformer layers on the states of an RNMT+ encoder (docs/systems.md 8.2)."""
 
     def __init__(self, config: HybridConfig, vocabulary: int) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class Cascade(nn.Module):
 
     @property
     def layers(self) -> list[nn.Module]:
-        """The self-attentive layers."""
+        """The self-attention layers."""
         return list(self.transformer.layers)
 
 
@@ -132,7 +132,7 @@ class Hybrid(TranslationModel):
             self.decoder = TransformerDecoder(config.transformer, target_vocabulary)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
-        """Encode the source, [B, S] -> memory of [B, S, E]."""
+        """Encode the source, [B, S] -> memory of [B, S, E], or of two columns, [B, S, 2E]."""
         return Memory(self.encoder(source, source_mask), source_mask)
 
     def decode(self, target: Tensor, memory: Memory) -> Tensor:
@@ -157,14 +157,14 @@ class Hybrid(TranslationModel):
 
     @torch.no_grad()
     def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
-        """Return the self-attention of the encoder, if it has any, and that of the decoder."""
+        """Return the self-attention of the encoder, if it has any, and all maps of the decoder."""
         with record_attention() as weights:
             memory = self.encode(source, source != PADDING)
         maps = encoder_maps(self.encoder.layers, weights)
         return [*maps, *self.decoder.explain_decoder(target, memory)]
 
     def initial_weights(self, other: SystemConfig) -> Mapping[str, str]:
-        """Return the parts that a run of RNMT+ or of the Transformer has, too."""
+        """Return the parts that this system shares with a run of RNMT+ or of the Transformer."""
         if other.system == self.config.system:
             return super().initial_weights(other)
         parts: dict[str, str] = {}
@@ -178,13 +178,13 @@ class Hybrid(TranslationModel):
             raise ConfigError(
                 f"a hybrid of encoder {self.config.encoder!r} and decoder {self.config.decoder!r} "
                 f"has no part of the system {other.system}",
-                hint="its parts are of rnmt-plus or transformer runs",
+                hint="start from a run of rnmt-plus or transformer that has one of its parts",
                 kind="config.init-from",
             )
         return parts
 
     def _rnmt_parts(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return names of weights and of settings of an RNMT+ run with their names here."""
+        """Map the names of weights, and of settings, in an RNMT+ run to their names here."""
         parts, settings = {}, {"width": "width"}
         if self.config.encoder != "transformer":
             parts["encoder.*"] = "encoder.rnmt.*"
@@ -195,7 +195,7 @@ class Hybrid(TranslationModel):
         return parts, settings
 
     def _transformer_parts(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return names of weights and of settings of a Transformer run with their names here."""
+        """Map the names of weights, and of settings, in a Transformer run to their names here."""
         parts = {}
         settings = ["width", "ffn_width", "heads", "norm", "scale_positions"]
         settings += ["position_layout", "position_offset", "position_base"]

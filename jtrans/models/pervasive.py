@@ -1,7 +1,7 @@
 """Pervasive attention (Elbayad et al. 2018; the residual network: Elbayad et al. 2020).
 
 Like the Reformers it has a vector for every pair of source and target positions and no encoder,
-but its layers are masked 2-D convolutions: they see k//2 more target positions each, and k//2
+but its layers are masked 2-D convolutions: each reads k//2 earlier target positions, and k//2
 source positions on both sides.
 
     u [B, S, D], v [B, T, D] = embed(source), embed(target)
@@ -48,7 +48,7 @@ from jtrans.nn.recorder import record_attention
 from jtrans.nn.reduction import MaxReduction
 from jtrans.nn.softmax import padding_bias
 
-_HALF = math.sqrt(0.5)  # the sum of two independent terms keeps its variance
+_ROOT_HALF = math.sqrt(0.5)  # the sum of two independent terms keeps its variance
 _BOTTLENECK = 4  # channels between the convolutions of a dense layer, per channel that it adds
 
 
@@ -68,23 +68,23 @@ class ResidualLayer(Layer):
         """Refine the grid.
 
         Args:
-            x: [B, T, S, C]; with `rows` the next row, [N, 1, S, C].
+            x: [B, T, S, C]; with `rows` the next row, [N, 1, S, C]. The result has the same shape.
             is_real: True on real source positions, [B, 1, S, 1]; None without padding.
             rows: the last rows that the convolution has read, in decoding.
         """
         y = self.mix(x)
         if is_real is not None:
             y = y * is_real.to(y.dtype)
-        x = self.dropout.add(x, self.convolution(y, rows)) * _HALF
+        x = self.dropout.add(x, self.convolution(y, rows)) * _ROOT_HALF
         block, saves_memory = self.feed_forward, self.saves_memory
         in_blocks = form_in_blocks(block, x, saves_memory=saves_memory, has_norm=False)
         if in_blocks is not None:
-            return in_blocks(x, None, self.dropout, scale=_HALF)
-        return self.dropout.add(x, compute(block, x, saves_memory=saves_memory)) * _HALF
+            return in_blocks(x, None, self.dropout, scale=_ROOT_HALF)
+        return self.dropout.add(x, compute(block, x, saves_memory=saves_memory)) * _ROOT_HALF
 
 
 class ResidualNetwork(nn.Module):
-    """Residual layers; their mean, the input included."""
+    """Residual layers; the result is the mean of the input and all outputs."""
 
     def __init__(self, config: PervasiveConfig) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class DenseLayer(Layer):
 
     @contextlib.contextmanager
     def recomputing(self) -> Iterator[None]:
-        """Keep the second forward pass from counting the statistics of a micro-batch again."""
+        """Keep the second forward pass from counting a micro-batch again in the statistics."""
         norms = (self.norm, self.hidden_norm)
         for norm in norms:
             norm.is_tracking = False
@@ -199,7 +199,7 @@ class PervasiveState:
     def select(self, rows: Tensor) -> PervasiveState:
         """Return the state of the hypotheses `rows`, [B', beam']."""
         chosen = rows.flatten()
-        # no sentence has left and each has as many hypotheses as before: they keep their order
+        # if no sentence has left and each has as many hypotheses as before, their order is kept
         is_same = rows.shape[1] == self.beam and chosen.numel() == len(self.memory.mask)
         memory = self.memory if is_same else self.memory.select(chosen)
         held = [layer_rows.select(chosen) for layer_rows in self.rows]
@@ -257,7 +257,7 @@ class Pervasive(TranslationModel):
         return self._reduce(x, memory.mask, target != PADDING, rows)
 
     def begin(self, memory: Memory, beam: int) -> PervasiveState:
-        """Return empty prefixes."""
+        """Return the state of empty prefixes."""
         sentences = torch.arange(memory.mask.shape[0], device=memory.mask.device)
         rows = [GridRows(self.config.kernel // 2) for _ in range(self.config.layers)]
         return PervasiveState(memory.select(sentences.repeat_interleave(beam)), beam, rows)
@@ -298,7 +298,7 @@ class Pervasive(TranslationModel):
     def _grid(self, u: Tensor, v: Tensor) -> Tensor:
         """Return ``W [u ; v] + b`` of every pair: [B, S, C], [B, T, D] -> [B, T, S, C].
 
-        The map of a pair is the sum of a map of each side; `u` has been through the source's.
+        The map of a pair is the sum of a map of each side; that of the source is already in `u`.
         """
         v = F.linear(v, self.opening.weight[:, self.config.width :])  # [B, T, C]
         dtype = torch.promote_types(u.dtype, torch.float32)
@@ -316,7 +316,7 @@ class Pervasive(TranslationModel):
 
 
 class TokenVectors(nn.Module):
-    """Token vectors, scaled and without positions, then dropout; as `InputEmbedding`."""
+    """Token vectors, scaled and without positions, then dropout; called as `InputEmbedding` is."""
 
     def __init__(self, tokens: nn.Embedding, scale: float, dropout: SharedDropout) -> None:
         super().__init__()

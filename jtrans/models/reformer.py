@@ -63,10 +63,10 @@ class JointLayer(Layer):
         def feed_forward() -> FeedForward:
             return FeedForward(E, F, dropout(config.relu_dropout, _OVER_BOTH))
 
-        weights = dropout(config.attention_dropout, _OVER_LINES)
-        self.target_attention = TargetAttention(E, H, weights)
+        weights_dropout = dropout(config.attention_dropout, _OVER_LINES)
+        self.target_attention = TargetAttention(E, H, weights_dropout)
         self.target_ffn = feed_forward()
-        self.source_attention = SourceAttention(E, H, weights)
+        self.source_attention = SourceAttention(E, H, weights_dropout)
         self.source_ffn = feed_forward()
         self.residuals = nn.ModuleList(
             residual(axes) for axes in (_OVER_SOURCE, _OVER_BOTH, _OVER_TARGET, _OVER_BOTH)
@@ -84,9 +84,9 @@ class JointLayer(Layer):
 
         Args:
             x: [B, T, S, E]; with a cache the next target position of the hypotheses of each
-                sentence, [B, beam, S, E].
+                sentence, [B, beam, S, E]. The result has the same shape.
             source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
-            cache: earlier target positions, in slots. Source attention needs none.
+            cache: earlier target positions, in slots; source attention needs no cache.
             slot_bias: 0 on slots that a hypothesis attends to, -inf on others, [B, beam, slots].
         """
         along_target, first, along_source, second = self.residuals
@@ -102,13 +102,13 @@ class ReformerState:
     """The state of N = B x beam hypotheses: keys and values of target attention in each layer."""
 
     memory: Memory
-    source_bias: Tensor | None
+    source_bias: Tensor | None  # 0 on real source positions, -inf on padding, [B, S]
     cache: BeamCache
 
     def select(self, rows: Tensor) -> ReformerState:
         """Return the state of the hypotheses `rows`, [B', beam']; this one must not be reused."""
         memory, bias = self.memory, self.source_bias
-        if len(rows) != len(memory.mask):  # sentences leave; the others keep their order
+        if len(rows) != len(memory.mask):  # sentences have left; otherwise their order is kept
             sentences = rows[:, 0] // self.cache.beam
             memory = memory.select(sentences)
             bias = None if bias is None else bias[sentences]
@@ -160,7 +160,7 @@ class Reformer(TranslationModel):
         return self._reduce(x, source_bias)
 
     def begin(self, memory: Memory, beam: int) -> ReformerState:
-        """Return empty prefixes; the source is kept once per sentence."""
+        """Return the state of empty prefixes; the source is kept once per sentence."""
         cache = BeamCache.empty(len(self.layers), len(memory.mask), beam, memory.mask.device)
         return ReformerState(memory, padding_bias(memory.mask), cache)
 
@@ -201,7 +201,7 @@ class Reformer(TranslationModel):
         return maps
 
     def _grid(self, u: Tensor, v: Tensor) -> Tensor:
-        """Add or join every pair of source and target vectors: [B, S, E], [B, T, E] -> the grid."""
+        """Add or concatenate all pairs of source and target vectors, [B, S, E] and [B, T, E]."""
         u, v = u.unsqueeze(1), v.unsqueeze(2)  # [B, 1, S, E], [B, T, 1, E]
         vectors = v.shape[0] * v.shape[1] * u.shape[2]
         size = 2 * vectors * self.config.grid_width * u.element_size()  # before and after a block
@@ -218,6 +218,6 @@ class Reformer(TranslationModel):
 
 
 class ReformerFast(Reformer):
-    """Reformer with a PreNet, the source encoder of its configuration."""
+    """Reformer with a PreNet, a source encoder before the grid."""
 
     Config = ReformerFastConfig

@@ -63,7 +63,11 @@ class RecurrentDecoderLayer(Layer):
         return self.finish(x, states)
 
     def step(self, x: Tensor, context: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
-        """Read one step, two [N, E]; also return state and cell, [2, N, E], as in `before`."""
+        """Read one step, two [N, E].
+
+        Returns:
+            The output, [N, E], and the state and cell of the LSTM, [2, N, E], as in `before`.
+        """
         after = torch.stack(self.lstm.step(torch.cat([x, context], dim=-1), *before))
         return self.finish(x, after[0]), after
 
@@ -115,7 +119,7 @@ class RnmtState:
     def select(self, rows: Tensor) -> RnmtState:
         """Return the state of the hypotheses `rows`, [B', beam']."""
         keys = self.keys
-        if len(rows) != len(keys.values):  # sentences leave; the others keep their order
+        if len(rows) != len(keys.values):  # sentences have left; otherwise their order is kept
             keys = keys.select(rows[:, 0] // self.beam)
         return RnmtState(keys, self.states.index_select(1, rows.flatten()))
 
@@ -158,7 +162,7 @@ class RnmtDecoder(nn.Module):
         return torch.cat([x, context], dim=-1).transpose(0, 1)
 
     def begin(self, memory: Memory, beam: int) -> RnmtState:
-        """Return the state of empty prefixes: zero, and the context of a query of 0."""
+        """Return the state of empty prefixes: zeros, and the context of a zero query."""
         keys = self.first.attention.keys(memory.states, memory.mask)
         B, H, _, D = keys.values.shape
         context = self.first.attention(keys.values.new_zeros(B, 1, H * D), keys)  # [B, 1, E]
@@ -221,7 +225,7 @@ class RnmtPlus(TranslationModel):
         return self.decoder.decode(target, memory)
 
     def begin(self, memory: Memory, beam: int) -> RnmtState:
-        """Project the source for attention, once per sentence."""
+        """Return the state of empty prefixes, with the source projected once per sentence."""
         return self.decoder.begin(memory, beam)
 
     def step(self, token: Tensor, state: RnmtState) -> Tensor:

@@ -76,7 +76,7 @@ class TransformerPlusPlusConfig(TransformerConfig):
 
     system: Literal["transformer-pp"] = "transformer-pp"  # type: ignore[assignment]
     norm: Literal["pre", "post"] = "post"
-    # K of each layer, on both sides; the last one is that of all further layers, too
+    # K of each layer, on both sides; the last one also holds for all further layers
     kernels: Annotated[tuple[Kernel, ...], Field(min_length=1)] = (3, 7, 15, 31, 31, 31)
     dilation: int | tuple[int, ...] = 2  # r of all layers, or of each
     kernel_dropout: Rate = 0.1  # DropConnect: weights of the normalised kernels
@@ -90,7 +90,7 @@ class TransformerPlusPlusConfig(TransformerConfig):
     ner_weight: LossWeight = 0.1
 
     def meaning(self) -> dict[str, Any]:
-        """Return what decides what weights mean; kernels and dilations layer by layer."""
+        """Return the settings that weights depend on, kernels and dilations layer by layer."""
         if not self.convolution:
             return super().meaning()
         layers = range(max(self.encoder_layers, self.decoder_layers))
@@ -252,7 +252,7 @@ class Convs2sConfig(SystemConfig):
     tie: Literal["none", "decoder"] = "none"  # whether the output matrix is the target embedding
 
     def meaning(self) -> dict[str, Any]:
-        """Return what decides what weights mean; layers that attend by their numbers."""
+        """Return the settings that weights depend on, with the numbers of the attending layers."""
         return {**super().meaning(), "attention": self.attending_layers}
 
     @property
@@ -283,7 +283,7 @@ class Convs2sConfig(SystemConfig):
         if self.attending_layers[-1] >= depth:
             raise ValueError(
                 f"attention names layer {self.attending_layers[-1] + 1}, "
-                f"but decoder_layers = {self.decoder_layers!r} has {depth}"
+                f"but decoder_layers = {self.decoder_layers!r} has only {depth}"
             )
         return self
 
@@ -400,7 +400,7 @@ class HybridConfig(SystemConfig):
         if not self.project and (self.encoder, self.decoder) != ("columns", "rnmt"):
             raise ValueError(
                 "project = false needs encoder = 'columns' and decoder = 'rnmt', not "
-                f"{self.encoder!r} and {self.decoder!r}: other parts are {self.width} wide"
+                f"{self.encoder!r} and {self.decoder!r}, whose memory is {self.width} wide"
             )
         return self
 

@@ -50,9 +50,9 @@ class DecoderLayer(Layer):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         E, H = config.width, config.heads
-        weights = config.attention_dropout
-        self.self_attention = MultiHeadAttention(E, H, SharedDropout(weights))
-        self.cross_attention = CrossAttention(E, H, SharedDropout(weights))
+        rate = config.attention_dropout
+        self.self_attention = MultiHeadAttention(E, H, SharedDropout(rate))
+        self.cross_attention = CrossAttention(E, H, SharedDropout(rate))
         self.feed_forward = FeedForward(E, config.ffn_width, SharedDropout(config.relu_dropout))
         self.residuals = nn.ModuleList(
             Residual(E, SharedDropout(config.dropout), pre_norm=config.norm == "pre")
@@ -76,7 +76,8 @@ class DecoderLayer(Layer):
         """Refine target states.
 
         Args:
-            x: [B, T, E]; with a cache the next position of a sentence's hypotheses, [B, beam, E].
+            x: [B, T, E]; with a cache the next position of the hypotheses of each sentence,
+                [B, beam, E]. The result has the same shape.
             source_keys_values: this layer's keys and values of the source, two [B, H, S, D].
             source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
             cache: earlier positions, in slots.
@@ -96,13 +97,13 @@ class TransformerState:
     """The state of N = B x beam hypotheses: keys and values in each decoder layer."""
 
     source_keys_values: list[tuple[Tensor, Tensor]]  # per layer, two [B, H, S, D]
-    source_bias: Tensor | None
+    source_bias: Tensor | None  # 0 on real source positions, -inf on padding, [B, S]
     cache: BeamCache
 
     def select(self, rows: Tensor) -> TransformerState:
         """Return the state of the hypotheses `rows`, [B', beam']; this one must not be reused."""
         source, bias = self.source_keys_values, self.source_bias
-        if len(rows) != len(source[0][0]):  # sentences leave; the others keep their order
+        if len(rows) != len(source[0][0]):  # sentences have left; otherwise their order is kept
             sentences = rows[:, 0] // self.cache.beam
             source = [(k[sentences], v[sentences]) for k, v in source]
             bias = None if bias is None else bias[sentences]

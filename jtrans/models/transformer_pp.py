@@ -8,11 +8,12 @@
     logits = hidden W_out^T                                                        -> [B, T, V]
 
 Only self-attention differs from the Transformer: in the mixed block (`jtrans.nn.convolution.mixed`)
-half of the heads relate a word to other words, and half its neighbourhood to a summary of the
-sentence. In training two linear heads predict tags of the source tokens from the first two layers.
+half of the heads relate a word to other words, and half relate its neighbourhood to a summary of
+the sentence. In training two linear heads predict tags of the source tokens from the first two
+layers.
 
 Differs from the paper: the text available to us lacks its formulas and numbers. docs/systems.md 6
-says of every part whether it is stated, inferred, or our choice.
+states for every part whether it is the paper's, inferred, or our choice.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class InstalledSystem:
         if lost:
             raise self._refusal(
                 f"its Config has a default for {', '.join(lost)}, which may be None: "
-                "a run's file could not say None"
+                "a run's file could not hold None"
             )
         missing = sorted(getattr(model, "__abstractmethods__", ()))
         if missing:
@@ -167,7 +167,7 @@ class InstalledSystem:
     def _failure(self, error: Exception) -> str:
         """Return what failed in its code, and where."""
         place = self.place_of(error)
-        message = next(iter(str(error).splitlines()), "")  # some print whole tensors
+        message = next(iter(str(error).splitlines()), "")  # some messages hold whole tensors
         return f"{type(error).__name__}: {message}" + (f" ({place})" if place else "")
 
     def _refusal(self, fault: str) -> ConfigError:
@@ -294,7 +294,7 @@ def installed_systems() -> list[InstalledSystem]:
 
 
 def _entry_points() -> metadata.EntryPoints:
-    """Return the declared systems, read again where a folder of the import path has changed."""
+    """Return the declared systems, read again if a folder of the import path has changed."""
     folders = []
     for path in sys.path:
         with suppress(OSError):
@@ -334,7 +334,7 @@ def build_undrawn(
 ) -> TranslationModel:
     """Build a model whose weights are about to be loaded, without drawing initial ones.
 
-    The state of torch's random generator stays. Systems of other distributions do draw: they are
+    The state of torch's random generator is kept. Systems of other distributions do draw: they are
     checked when they are built, and may not work with numbers that are not finite.
 
     Raises:

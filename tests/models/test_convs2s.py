@@ -400,7 +400,7 @@ def test_a_sentence_longer_than_the_position_table_is_refused(build: Build) -> N
     source = torch.randint(4, 20, (1, 8))
     memory = model.encode(source, source != 0)
     longer = torch.randint(4, 20, (1, 9))
-    with pytest.raises(DecodingError, match=r"9 tokens is longer than .* 8"):
+    with pytest.raises(DecodingError, match=r"9 tokens, but .* only 8 positions"):
         model.encode(longer, longer != 0)
     with pytest.raises(DecodingError, match="9 tokens"):
         model.decode(longer, memory)
@@ -442,8 +442,8 @@ def test_a_list_and_text_mean_the_same_and_are_stored_as_text() -> None:
         ("encoder_layers=0", "0 is not a stack of layers, such as '4 x"),
         ("encoder_layers=[]", "a stack needs at least one layer"),
         ("decoder_layers=0 x (16, 3)", "a stack needs at least one layer"),
-        ("decoder_layers=(0, 3)", "channels and kernel are at least 1"),
-        ("decoder_layers=(16, 0)", "channels and kernel are at least 1"),
+        ("decoder_layers=(0, 3)", "channels and kernel must be at least 1"),
+        ("decoder_layers=(16, 0)", "channels and kernel must be at least 1"),
         ("decoder_layers=(16, 3, 2)", "residual 2 lies before the first state"),
         ("decoder_layers=(16 3)", "cannot read the layers"),
         ("decoder_layers=[[16, 3.0]]", "is not a layer"),
@@ -452,7 +452,7 @@ def test_a_list_and_text_mean_the_same_and_are_stored_as_text() -> None:
         ("encoder_layers=(16, 1025)", "kernel 1025 of encoder layer 1 is wider than .* 1,024"),
         ("attention=[]", "leaves the source unread"),
         ("attention=[1, 1]", "names a layer twice"),
-        ("attention=[4]", "names layer 4, but decoder_layers = .* has 3"),
+        ("attention=[4]", "names layer 4, but decoder_layers = .* has only 3"),
         ("tie=decoder", "needs output_width = width"),
         ("positions=0", "positions: input should be greater than 0"),
     ],

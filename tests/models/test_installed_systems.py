@@ -234,7 +234,7 @@ def test_weights_that_torch_does_not_know_of_are_refused(
         ),
         ("return self.output(hidden)", "return hidden", r"project .* \[2, 3, 20\].* \[2, 3, 8\]"),
         ("return hidden[:, 0]", "return hidden", r"step must return \[N, E\], here \[4, 8\]"),
-        ("return hidden[:, 0]", "return None", r"step must .* and returned NoneType"),
+        ("return hidden[:, 0]", "return None", r"step must .* but returned NoneType"),
         ("def select(", "def choose(", r"fails on two .* AttributeError: .* no attribute 'select'"),
         (
             "weights @ memory.states]",
