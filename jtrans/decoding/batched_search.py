@@ -45,8 +45,8 @@ def translate_ids(
             same ids.
         constraints: of each sentence; by default none.
         sampling: draw from this distribution instead of searching.
-        never: tokens that are not drawn. (Searches do not need this: no trained model finds filler
-            probable.)
+        never: tokens that are not drawn. A search needs no such list: no trained model finds filler
+            probable.
         batch_tokens: most padded source tokens in one batch.
         lines: the number of each sentence's line, for messages; None if they count from 1.
         progress: receives the number of sentences done.

@@ -15,13 +15,13 @@ from jtrans.progress import Progress
 Result = TypeVar("Result")
 
 # Padded source tokens of a batch. Measured with beam 5 and sentences of 15 tokens on one CPU core,
-# Transformer of 6 + 6 layers: 28, 37, 39, 41 sentences/s at 256, 512, 1024, 2048. A step then has
-# 340 rows; the products of 80 rows run at nine tenths of the rate of 320. That is also why the
-# places of finished sentences are not filled from those that wait: the rows of the others leave a
-# CPU nearly as busy, with 16 sentences at nine tenths of the rate of 64.
+# Transformer of 6 + 6 layers: 28, 37, 39, 41 sentences/s at 256, 512, 1024, 2048. With 1024, a step
+# has 340 rows; products of 80 rows run at nine tenths of the rate of 320. That is also why waiting
+# sentences do not take the places of finished ones: the rows of the others keep a CPU nearly as
+# busy, with 16 sentences at nine tenths of the rate of 64.
 BATCH_TOKENS = 1024
-THREADS = 2  # of a CPU that such a batch keeps busy
-MULTIPROCESSORS = 16  # the same of a GPU; calculated, not measured
+THREADS = 2  # threads of a CPU that such a batch keeps busy
+MULTIPROCESSORS = 16  # multiprocessors of a GPU that it keeps busy; calculated, not measured
 # Joint models cache S vectors for each target position, so a batch costs B*S*T, and
 # T is about S: a budget of n tokens holds n * JOINT_LENGTH positions. Small batches are no slower
 # with them: a Reformer-fast decoded 18.2, 17.0, 16.1, 15.7 sentences/s at the same four sizes.
@@ -53,7 +53,7 @@ def by_length(
         costs: tokens of each sentence that count against the budget; default: source length.
 
     Raises:
-        DecodingError: a budget below 1.
+        DecodingError: the budget is below 1.
     """
     if batch_tokens < 1:
         raise option_error(
@@ -78,7 +78,7 @@ def check_positions(positions: int | None, lengths: Sequence[int], lines: Sequen
     """Check that a model has enough positions for sentences; None stands for any number.
 
     Raises:
-        DecodingError: it has too few for one.
+        DecodingError: a sentence has more tokens than there are positions.
     """
     for length, line in zip(lengths, lines, strict=True):
         if positions is not None and length > positions:

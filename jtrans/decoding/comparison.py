@@ -49,7 +49,7 @@ class WayResult:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A way of translating beside the plain one."""
+    """A way of translating, compared with the plain one."""
 
     plain: WayResult
     other: WayResult
@@ -108,8 +108,8 @@ def compare_ways(
     """Translate a text in two ways, in turns, and score both.
 
     Args:
-        plain: the name of a way, and the way.
-        other: the same.
+        plain: the name and the translator of the plain way.
+        other: the name and the translator of the other way.
         source: raw lines.
         references: sets of as many lines.
         progress: receives the number of lines done.

@@ -39,8 +39,8 @@ def in_halves(
         device: where the memory is.
         progress: is warned of the first failure.
         hint: what to do about a single sentence that does not fit.
-        make_room: frees memory that the work can do without; returns whether there may have been
-            some, so that a batch is tried once more as it is.
+        make_room: frees memory that the work can do without; returns whether it may have freed any,
+            so that a batch is tried once more as it is.
 
     Raises:
         WorkError: a single sentence does not fit.

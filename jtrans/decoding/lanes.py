@@ -1,11 +1,11 @@
 """Batches of sentences searched at the same time by threads of one process.
 
 A step of a search consists of many small operations, of which threads can share only the products.
-So on a CPU every thread searches a batch of its own. Transformer of 6 + 6 layers, beam 5, batches
-of 16, two threads of a Xeon: 136 sentences/s, and 125 together on one batch after the other; where
-threads sleep between products (`jtrans.processors`) 122 and 70. Dividing a single batch among the
-threads does not pay: both together took half the time for two sentences that each took for one of
-them, and four fifths for 16 sentences.
+So on a CPU every thread searches a batch of its own. A Transformer of 6 + 6 layers, beam 5, batches
+of 16, two threads of a Xeon: 136 sentences/s, and 125 with both threads on one batch after the
+other; where threads sleep between products (`jtrans.processors`) 122 and 70. Dividing a single
+batch among the threads does not pay: for two sentences, both threads on the whole batch took half
+the time that each took for one sentence, for 16 sentences four fifths of that for its half.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def in_lanes(
     threads = torch.get_num_threads()
     done: SimpleQueue[Item | _Ended] = SimpleQueue()
     leaving = threading.Event()
-    is_wanted = _is_wanted.get()  # by the caller
+    is_wanted = _is_wanted.get()  # the caller's
     with_inference = torch.is_inference_mode_enabled()  # which other threads do not inherit
 
     def lane() -> None:
@@ -110,7 +110,10 @@ def _results(done: SimpleQueue[Item | _Ended], lanes: int) -> Iterator[Item]:
 
 @contextlib.contextmanager
 def only_while(is_wanted: Callable[[], bool]) -> Iterator[None]:
-    """End searches within the context by `Unwanted` once this, asked at every step, is False."""
+    """Raise `Unwanted` in searches within the context once `is_wanted` returns False.
+
+    It is called at every step.
+    """
     before = _is_wanted.set(is_wanted)
     try:
         yield
@@ -119,6 +122,6 @@ def only_while(is_wanted: Callable[[], bool]) -> Iterator[None]:
 
 
 def leave_if_unwanted() -> None:
-    """End the search that calls this if its results are no longer wanted."""
+    """Raise `Unwanted` if the results of the calling search are no longer wanted."""
     if not _is_wanted.get()():
         raise Unwanted

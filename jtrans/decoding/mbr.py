@@ -24,9 +24,9 @@ def expected_utilities(
 
     Args:
         texts: the candidates.
-        log_probs: of the hypotheses of a search; None for samples.
+        log_probs: those of the hypotheses of a search; None for samples.
         utility: ``chrf``, or ``bleu`` (of effective order, smoothed).
-        target_language: decides the tokenizer of BLEU.
+        target_language: chooses the tokeniser of BLEU.
     """
     metric = make_metric(utility, None, target_language=target_language)
     highest = max(log_probs or (), default=0.0)

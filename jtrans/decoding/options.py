@@ -143,7 +143,7 @@ class SearchOptions:
             )
         if self.max_repeats < 0:
             raise option_error(
-                f"a sequence cannot come at most {self.max_repeats} times",
+                f"max repeats {self.max_repeats} is less than 0",
                 "--max-repeats 3 stops loops, 0 allows them",
             )
 
@@ -162,7 +162,7 @@ class SearchOptions:
             )
         if groups > 1 and self.stopping == "bound":
             raise option_error(
-                "the bound ends a search when the best translations are known: "
+                "--stopping bound ends a search when the best translations are known: "
                 "there is nothing left for groups to find",
                 "--stopping count with --diverse-groups",
             )
@@ -315,7 +315,7 @@ class TranslationExtras:
         if not 0.0 <= self.coverage_penalty <= 10.0:
             raise option_error(
                 f"coverage penalty {self.coverage_penalty} is not between 0 and 10",
-                "0.2 is usual, 0 leaves scores alone",
+                "0.2 is usual, 0 leaves scores unchanged",
             )
         if self.coverage_penalty and (self.mbr or self.sampling):
             other = "--mbr" if self.mbr else "--sample"
@@ -365,8 +365,8 @@ class DecodingChoices:
         checkpoint: the checkpoint of every run.
         device: its name.
         precision: ``auto``, ``fp32``, ``bf16`` or, on a CPU, ``int8``.
-        batch_tokens: source tokens in a batch.
-        search: `SearchOptions` by name that override those of the run; None leaves the run's.
+        batch_tokens: most padded source tokens in one batch.
+        search: values of `SearchOptions` by name, in place of the run's; None keeps the run's.
         extras: sampling, minimum Bayes risk, word alignments.
         needs_scores: whether scores and log-probabilities of tokens are needed; an engine that
             gets them by a second pass may leave them out.
@@ -388,7 +388,7 @@ class DecodingChoices:
         """Check everything that can be checked before torch is loaded.
 
         Raises:
-            JtransError: a search option that cannot be used, or a run without the checkpoint.
+            JtransError: a search option cannot be used, or a run lacks the checkpoint.
         """
         self.extras.check_beside(self.search_options(runs[0]))
         for run in runs:

@@ -25,9 +25,10 @@ from jtrans.processors import available_cpus
 from jtrans.progress import Progress, Silent
 from jtrans.workers import run_jobs, worker_number
 
-# Most lines of a piece. On a CPU a stop loses what its pieces have done: of 256 lines for each
-# thread 18 s at 14 sentences/s, and a minute at 4. A Transformer translated 1,500 lines in 8.7 s of
-# one core's time in pieces of 1,024 lines, 9.0 s of 256, 9.4 s of 128 (start included).
+# Most lines of a piece. On a CPU an interruption loses the work on unfinished pieces: with 256
+# lines for each thread 18 s at 14 sentences/s, and a minute at 4. A Transformer translated 1,500
+# lines in 8.7 s of one core's time in pieces of 1,024 lines, in 9.0 s in pieces of 256 and in 9.4 s
+# in pieces of 128 (start included).
 PIECE_LINES = 1024
 THREAD_LINES = 256
 LEAST_LINES = 32
@@ -58,8 +59,8 @@ def piece_lines(
 ) -> int:
     """Return how many lines of a file make a piece: sorted by length, and written together.
 
-    The number follows from threads and not from a measured speed: in other pieces, lines have
-    other batches, which round otherwise, and the same command must always write the same.
+    The number follows from threads and not from a measured speed: in other pieces, lines are in
+    other batches, which round differently, and the same command must always write the same.
 
     Args:
         decoding: the user's choices.
@@ -110,7 +111,7 @@ def translate_pieces(
             _Worker(runs, decoding, devices=tuple(gpus)),
             pieces,
             workers=len(gpus),
-            hint="fewer --gpus, or a lower --batch-tokens; with --output, the same command goes on",
+            hint="fewer --gpus, or a lower --batch-tokens; with --output, the same command resumes",
             begins_anew=True,
         ) as results:
             yield results
@@ -180,10 +181,10 @@ def _translate(
     except DecodingError as fault:
         if fault.line is None:
             raise
-        good = slice(fault.line - piece.first_line)
-        constraints = piece.constraints[good] if piece.constraints else None
-        part = Piece(piece.sources[good], constraints, piece.first_line)
-        done = _translate(translator, part, progress)  # which may meet another fault, before it
+        before_fault = slice(fault.line - piece.first_line)
+        constraints = piece.constraints[before_fault] if piece.constraints else None
+        part = Piece(piece.sources[before_fault], constraints, piece.first_line)
+        done = _translate(translator, part, progress)  # which may have an earlier fault
         return replace(done, fault=done.fault or fault)
     return TranslatedPiece(translations, collected.texts, time.perf_counter() - begin)
 

@@ -4,8 +4,8 @@
     FILE.part.json    how many lines they come from, and everything the output depends on
 
 A second attempt with the same inputs and options drops what was written after the last entry of
-`FILE.part.json` and goes on from there; with others, or after somebody has edited `FILE.part`, it
-starts over, when it has lines to write: an attempt that fails before leaves the files as they are.
+`FILE.part.json` and continues from there. With others, or if `FILE.part` has been edited, it starts
+over as soon as it has lines to write; an attempt that fails before leaves the files as they are.
 When all is done, `FILE.part` becomes FILE.
 """
 
@@ -32,12 +32,12 @@ class PartialOutput:
         identity: JSON values; everything the output depends on.
 
     Attributes:
-        lines: input lines whose output is written.
+        lines: number of input lines whose output is written.
         is_over: whether the lines of an earlier attempt are dropped at the first `append`, because
             something has changed.
 
     Raises:
-        JtransError: they cannot be written; errors name them and not their parts.
+        JtransError: they cannot be written; errors name the files, not their parts.
     """
 
     def __init__(self, paths: Sequence[Path], identity: Mapping[str, Any]) -> None:
@@ -89,11 +89,11 @@ class PartialOutput:
 
         Args:
             texts: for each file, whole lines.
-            lines: of the input.
+            lines: number of input lines that they come from.
 
         Raises:
             JtransError: they cannot be written.
-            WorkError: somebody has removed what was written.
+            WorkError: what was written has been removed.
         """
         self._check_in_place()
         self._begin()
@@ -113,7 +113,7 @@ class PartialOutput:
             write_json(self._state, {**self.identity, **progress})
 
     def _begin(self) -> None:
-        """Drop what is not kept of an earlier attempt."""
+        """Drop what an earlier attempt wrote after its last entry, or all of it."""
         if self._has_begun:
             return
         self._has_begun = True

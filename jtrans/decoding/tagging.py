@@ -28,7 +28,7 @@ Labels = dict[str, list[str]]  # of the words of a sentence, by kind ("pos", "ne
 
 @dataclass(frozen=True)
 class TaggedLine:
-    """A line as the words of the run's segmenter, as in raw text, and a label for each, by kind."""
+    """The words of a line, spelt as in the raw text, and their labels, by kind."""
 
     words: list[str]
     labels: Labels
@@ -70,7 +70,10 @@ class Tagger:
     def tag(
         self, lines: Sequence[str], progress: Progress = Silent(), first_line: int = 1
     ) -> list[TaggedLine]:
-        """Tag raw lines, in order; an empty line has no words. The first has a number."""
+        """Tag raw lines, in order; an empty line has no words.
+
+        `first_line` is the number of the first one, for messages.
+        """
         words = [self._cased.segment(line) for line in lines]
         tagged = self.tag_words(list(map(self.side.recase, words)), progress, first_line)
         return [self._shown(*both) for both in zip(words, tagged, strict=True)]
@@ -83,10 +86,10 @@ class Tagger:
     def tag_words(
         self, lines: Sequence[Sequence[str]], progress: Progress, first_line: int = 1
     ) -> list[Labels]:
-        """Tag lines of words, as the run's source side segments them; the first has a number.
+        """Tag lines of words, as the run's source side segments them.
 
         A word has the label of its first piece. Lines that are too long for the model are tagged
-        in parts.
+        in parts. `first_line` is the number of the first one, for messages.
         """
         parts = [part for number, line in enumerate(lines) for part in self._parts(number, line)]
         lengths = [len(part.ids) for part in parts]

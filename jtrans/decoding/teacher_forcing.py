@@ -90,9 +90,9 @@ def _of_batch(
     start = torch.full_like(target_out[:, :1], EOS)
     target_in = torch.cat([start, target_out[:, :-1]], dim=1)
     hidden = model.decode(target_in, memory)[mask]  # [M, E], M real target positions
-    gold = target_out[mask]  # [M]
+    real = target_out[mask]  # [M]
     log_probs, hits = [], []
-    for rows, tokens in zip(hidden.split(ROWS_AT_ONCE), gold.split(ROWS_AT_ONCE), strict=True):
+    for rows, tokens in zip(hidden.split(ROWS_AT_ONCE), real.split(ROWS_AT_ONCE), strict=True):
         predicted = torch.log_softmax(model.project(rows).float(), dim=-1)  # [rows, V]
         log_probs.append(predicted.gather(1, tokens[:, None])[:, 0].cpu())
         hits.append((predicted.argmax(dim=-1) == tokens).cpu())

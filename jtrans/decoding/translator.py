@@ -96,8 +96,8 @@ class Translator:
     extras: TranslationExtras = field(default_factory=TranslationExtras)
     # how later models of an ensemble read the source, if they differ
     other_sources: Sequence[TextSide] = ()
-    # whether a line that is too long for a grid or several translations is refused; otherwise it
-    # gets neither
+    # whether a line that is too long is refused if a grid or several translations are requested;
+    # otherwise it gets neither
     refuses_long: bool = True
 
     @classmethod
@@ -126,7 +126,7 @@ class Translator:
         """Return a translator with other options and the same prepared models.
 
         Raises:
-            DecodingError: extras that the first model does not have.
+            DecodingError: extras that need attention or a grid that the first model lacks.
         """
         if (options, extras) == (self.options, self.extras):
             return self
@@ -189,16 +189,16 @@ class Translator:
 
         Raw translations are segmented; those with tokens are scored as they are. If source and
         translation are both empty, there are no tokens. Lines that are too long are cut, with a
-        warning: the tokens are those of what is left. With tokens they are cut into the parts that
-        were translated.
+        warning, and the rest is not scored; those with tokens are divided into the parts that were
+        translated.
 
         Args:
             sources: raw text, one for each translation.
-            targets: a raw text is the translation of the line of its place.
+            targets: given translations; a raw text is that of the line with its index.
             progress: receives the number of sentences done.
 
         Raises:
-            DecodingError: there are several models, or tokens that the run cannot write.
+            DecodingError: there are several models, or tokens that the run does not have.
         """
         if len(self.models) > 1:
             raise DecodingError("given translations are scored by one model, not an ensemble")
@@ -263,7 +263,7 @@ class Translator:
             return ids
         progress.warn(
             f"{name} has {len(ids) - 1:,} tokens, more than {self.longest - 1:,}: "
-            f"the others are left out: {line[:40]} ..."
+            f"the rest is left out: {line[:40]} ..."
         )
         return [*ids[: self.longest - 1], ids[-1]]
 
@@ -320,8 +320,8 @@ class Translator:
     def _search(
         self, sentences: Sequence[InputSentence], options: SearchOptions, progress: Progress
     ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of sentences; engines of other programs replace it."""
-        # no model is trained afterwards, and operations cost less; validation in training cannot
+        """Return the hypotheses of sentences; engines of other programs override it."""
+        # operations cost less in inference mode, which validation during training cannot use
         with torch.inference_mode():
             return translate_ids(
                 self._searched,
@@ -371,9 +371,9 @@ class Translator:
         return Translation("", 0.0, 0.0, [], [], [], alignment, nothing, nothing)
 
     def _rank(self, translations: list[Translation]) -> list[Translation]:
-        """Sort candidates by expected utility if minimum Bayes risk is chosen, and set as score.
+        """Sort candidates by expected utility, which becomes the score, if that is chosen.
 
-        Several of the same text, such as samples, have the same utility: the first of them stays.
+        Several with the same text, such as samples, have the same utility: only the first is kept.
         """
         if not self.extras.mbr:
             return translations
@@ -406,19 +406,19 @@ class Translator:
 
 
 def _check_attention(model: TranslationModel, extras: TranslationExtras) -> None:
-    """Refuse what is read off the attention of a model that does not have it."""
+    """Refuse extras that need attention, or a grid, of a model without it."""
     if extras.needs_attention:
         choose_layer(model, extras.alignment_layer)
     if extras.grid and not model.is_joint:
         raise option_error(
             f"{model.config.system} has no grid of source and target positions",
-            "joint systems have, such as reformer-fast; others: --alignments",
+            "joint systems have one, such as reformer-fast; for other systems: --alignments",
             where="--grid",
         )
 
 
 def _check_ensemble(runs: Sequence[Run]) -> None:
-    """Refuse an ensemble whose models do not share language and tokens of the target."""
+    """Refuse an ensemble whose models do not share the target language and its tokens."""
     first = runs[0].pipeline.target.to_json()
     for run in runs[1:]:
         if run.pipeline.target.to_json() != first:

@@ -45,7 +45,7 @@ def align_words(
         model: in evaluation mode.
         sources: source ids, each ending in EOS.
         targets: target ids, each ending in EOS.
-        words: for each pair, the words of its source and of its target subwords.
+        words: for each pair, the word number of each source and of each target subword.
     """
     for index, maps in attention_to_source(model, sources, targets):
         alignments = {
@@ -121,7 +121,7 @@ def choose_layer(model: TranslationModel, layer: str | None = None) -> str:
     if not names:
         raise ConfigError(
             f"{model.config.system} has no attention from target to source words",
-            hint="word alignments need a system that has, such as transformer or reformer-fast",
+            hint="word alignments need a system with it, such as transformer or reformer-fast",
             kind="config.unknown-layer",
         )
     if layer is not None and layer not in names:
@@ -154,7 +154,7 @@ def _block_of(model: TranslationModel, layer: str) -> Hashable | None:
 
 
 def _only(wanted: Hashable | None) -> Callable[[Hashable, Tensor], Tensor]:
-    """Return a function that keeps the weights of one block (None: of all), of others the shape."""
+    """Return a function that keeps the weights of one block (None: all), and others' shapes."""
     return lambda block, weights: (
         weights if wanted in (None, block) else weights.new_zeros(()).expand_as(weights)
     )
@@ -194,8 +194,8 @@ def read_off(
 ) -> Iterator[tuple[str, WordAlignment]]:
     """Yield the alignment of one sentence by both readings.
 
-    Given are weights [T + 1, S + 1], for ``</s>`` too, and the words of the source subwords [S] and
-    of the target subwords [T].
+    Given are weights [T + 1, S + 1], for ``</s>`` too, and the word numbers of the source subwords,
+    [S], and of the target subwords, [T].
     """
     S, T = len(source), len(target)
     for shift, reading in enumerate(READINGS):

@@ -1,4 +1,4 @@
-"""The search of CTranslate2 behind the options, tokens and scores of ours.
+"""The search of CTranslate2 with the options, tokens and scores of jtrans.
 
 Both searches keep the first k hypotheses to end and rank them by log P / |Y|^a. The best
 translation is the same but for rounding, unless the length limit is reached. The differences:
@@ -8,8 +8,8 @@ translation is the same but for rounding, unless the length limit is reached. Th
   n-gram blocking, the search itself differs a little.
 - At the length limit it breaks off. Here ``</s>`` ends the hypothesis, one token earlier. It has
   ranked the hypothesis without ``</s>``, and may have dropped a finished one that is better.
-- If several hypotheses end at the last step, it keeps all of them; we keep k in all. The best is
-  the same, others of an n-best list may differ.
+- If several hypotheses end at the last step, it keeps all of them; jtrans keeps k in total. The
+  best is the same, others of an n-best list may differ.
 - Directly after a prefix it considers ``</s>`` only as the most probable token.
 - Random numbers depend on all sentences that are searched together, not on the sentence alone.
 """
@@ -58,13 +58,13 @@ class CTranslate2Search:
         Args:
             export: to CTranslate2.
             device: ``cpu``, ``cuda`` or ``cuda:1``.
-            compute_type: CTranslate2's name of it.
-            threads: on a CPU.
+            compute_type: in CTranslate2's words, such as ``float32``.
+            threads: number of threads on a CPU.
             batch_tokens: most padded source tokens in one batch.
 
         Raises:
             ConfigError: CTranslate2 is not installed.
-            CheckpointError: it cannot load the files.
+            CheckpointError: CTranslate2 cannot load the files.
             DecodingError: the device lacks the compute type.
         """
         ctranslate2 = import_extra("ctranslate2", PROGRAM)
@@ -148,7 +148,7 @@ class CTranslate2Search:
                 raise WorkError(
                     f"CTranslate2 failed: {str(error).splitlines()[0]}",
                     where="--engine ctranslate2",
-                    hint="smaller --batch-tokens, a smaller --beam, or --engine torch",
+                    hint="a smaller --batch-tokens, a smaller --beam, or --engine torch",
                     kind="work.engine",
                 ) from error
 
@@ -226,7 +226,7 @@ def _load_translator(export: Export, device: str, **options: Any) -> Any:
         raise CheckpointError(
             f"CTranslate2 cannot load the export: {str(error).splitlines()[0]}",
             where=str(export.folder),
-            hint="make it again with this version of CTranslate2: jtrans export",
+            hint="export the run again with this version of CTranslate2: jtrans export",
             kind="export.damaged",
         ) from error
 

@@ -36,7 +36,7 @@ class CTranslate2Translator(Translator):
 
         Raises:
             DecodingError: CTranslate2 does not support a choice.
-            ConfigError: it is not installed, or has no such device.
+            ConfigError: CTranslate2 is not installed, or cannot use the device.
             CheckpointError: the export cannot be used.
         """
         options = check_choices(export, decoding)

@@ -7,7 +7,7 @@ Word alignments, the replacement of unknown words, a joint model's grid, and the
 
 p_ij is the weight of source token i, ``</s>`` left out, when target token j is predicted. The
 weights are those of a forward pass over the finished hypotheses, so the penalty ranks what the
-search found and does not steer it: any system that attends can be searched as fast as without.
+search found and does not steer it: any system with attention is searched as fast as without it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from jtrans.text.pipeline import TextPipeline
 LEAST_COVERAGE = 1e-3  # of a source token; the logarithm of 0 would rank a translation last
 GRID_DIGITS = 4
 
-# from source and target ids, each ending in EOS, to the number of each pair and its [T, S]
+# from source ids and target ids, each ending in EOS, and the numbers of their lines, to the number
+# of each pair and its weights, [T, S]
 Attention = Callable[
     [Sequence[Ids], Sequence[Ids], Sequence[int]], Iterator[tuple[int, NDArray[np.float32]]]
 ]
@@ -88,7 +89,7 @@ class AttentionReader:
         pieces: list[str],
         constraints: EncodedConstraints,
     ) -> Translation:
-        """Add to one translation.
+        """Return one translation with the chosen extras.
 
         Args:
             translation: of one sentence.

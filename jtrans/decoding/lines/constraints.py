@@ -24,11 +24,11 @@ BETWEEN_SPACES = ("moses", "moses-escaped", "whitespace")  # segmenters that spl
 
 @dataclass(frozen=True)
 class EncodedConstraints(SearchConstraints):
-    """The constraints of one line, as the search takes them."""
+    """The constraints of one line, as the search needs them."""
 
     # the words of the prefix, unknown ones included; none if it is given as tokens
     words: Sequence[str] = ()
-    # the forbidden phrases in all forms, each as words, also of those that the model cannot write
+    # the forbidden phrases in all forms, each as words, even if the model cannot write them
     forbidden_words: Sequence[Sequence[str]] = ()
 
     def are_allowed(self, words: Sequence[str]) -> bool:
@@ -50,14 +50,14 @@ class ConstraintEncoder:
     side: TextSide  # the target language of the pipeline
 
     def _segment(self, text: str, before: str = "", after: str = "") -> list[str]:
-        """Return the words of a text that a word stands before or after; "" for neither."""
+        """Return the words of a text between two others, each one letter, or "" for none."""
         if self.side.segmenter not in BETWEEN_SPACES:
             return self.side.segment(text)
         words = self.side.segment(f"{before} {text} {after}")
-        return words[len(before) : len(words) - len(after)]  # both have one letter
+        return words[len(before) : len(words) - len(after)]  # one letter, one word
 
     def _forms(self, text: str) -> list[list[str]]:
-        """Return the words of a phrase in all places of a sentence, different ones only."""
+        """Return the different segmentations of a phrase in all places of a sentence."""
         forms = [self._segment(text, *around) for around in product(("x", ""), ("X", "x", ""))]
         return [[*words] for words in dict.fromkeys(map(tuple, forms))]
 
@@ -74,14 +74,14 @@ class ConstraintEncoder:
         words = self._segment(constraints.prefix, after="X")
         prefix = self._prefix(words, constraints.prefix_tokens, line)
         required = self._phrases(constraints.required, "required", line)
-        # a phrase that the model cannot write forbids nothing, <unk> itself every unknown word
+        # a phrase that the model cannot write forbids nothing; <unk> forbids every unknown word
         words = [] if constraints.prefix_tokens else words
         forbidden = {
             text: [ids] if text.strip() == UNKNOWN else self._all_spellings(text)
             for text, ids in self._phrases(constraints.forbidden, "forbidden", line).items()
         }
         self._check_possible(required, forbidden, prefix, words, line)
-        least = [
+        maximal = [
             ids
             for ids in required.values()
             if not any(
@@ -93,7 +93,9 @@ class ConstraintEncoder:
         for phrase in forbidden_words:
             spellings += self._after_unknown(words, phrase)
         spellings = [[*ids] for ids in dict.fromkeys(map(tuple, spellings))]
-        return EncodedConstraints(prefix, least, spellings, self.continued, words, forbidden_words)
+        return EncodedConstraints(
+            prefix, maximal, spellings, self.continued, words, forbidden_words
+        )
 
     def _prefix(self, words: list[str], tokens: Sequence[str], line: int) -> list[int]:
         """Return the ids of a prefix, which is raw words or tokens of the model."""
@@ -115,9 +117,9 @@ class ConstraintEncoder:
         prefix_words: Sequence[str],
         line: int,
     ) -> None:
-        """Check that the model can write what is required, and that nothing of it is forbidden.
+        """Check that the model can write what is required, and that none of it is forbidden.
 
-        The words of the prefix are compared, too: they are written as they are, also those that
+        The words of the prefix are compared, too: they are output as they are, even those that
         the model cannot write.
         """
         for text, ids in required.items():
@@ -149,7 +151,7 @@ class ConstraintEncoder:
         return frozenset(i for i, token in enumerate(tokens) if token.endswith(MARK))
 
     def _phrases(self, texts: Iterable[str], kind: str, line: int) -> dict[str, list[int]]:
-        """Return phrases that differ, by their text."""
+        """Return the ids of different phrases, by their text."""
         phrases: dict[tuple[tuple[int, ...], str], str] = {}
         for text in texts:
             is_unknown = text.strip() == UNKNOWN  # which most segmenters would divide
@@ -162,9 +164,9 @@ class ConstraintEncoder:
         return {text: list(ids) for (ids, _), text in phrases.items()}
 
     def _after_unknown(self, prefix: Sequence[str], phrase: Sequence[str]) -> list[list[int]]:
-        """Return a forbidden phrase that a prefix begins with unknown words, as the search sees it.
+        """Return spellings of a forbidden phrase that begins, with unknown words, in the prefix.
 
-        The prefix is written as it is, but the search sees unknown pieces in it.
+        The prefix is output as it is, but in the search these words are unknown pieces.
         """
         spellings = []
         for n in range(1, len(phrase)):
@@ -174,22 +176,22 @@ class ConstraintEncoder:
         return spellings
 
     def _all_spellings(self, text: str) -> list[list[int]]:
-        """Return a phrase in all its forms, each in all tokens that spell it."""
+        """Return all spellings in tokens of all forms of a phrase."""
         return [ids for words in self._forms(text) for ids in self._spellings(words)]
 
     def _spellings(self, words: Sequence[str]) -> list[list[int]]:
-        """Return a phrase in all tokens that spell it, the fewest first, at most `MOST_SPELLINGS`.
+        """Return the spellings of a phrase in tokens, the shortest first, at most `MOST_SPELLINGS`.
 
-        A model trained with BPE-dropout knows others than those of the segmentation.
+        A model trained with BPE-dropout may use others than that of the segmentation.
         """
         ids = self.side.vocabulary.ids(self.side.split(words))
         if not self.side.codes:
             return [] if UNK in ids else [ids]
         known = self.side.vocabulary.known
-        # from every place of the phrase the next ones and the tokens between; all lead to the end
+        # from each place in the phrase, the next places and the tokens between; all reach the end
         steps: dict[int, list[tuple[int, str]]] = {}
         end = sum(map(len, words))
-        fewest, place = {end: 0}, end  # tokens from a place to the end
+        fewest, place = {end: 0}, end  # the fewest tokens from a place to the end
         for word in reversed(words):
             place -= len(word)
             for i in reversed(range(len(word))):
@@ -222,7 +224,7 @@ class ConstraintEncoder:
         """Check that a translation in parts has no forbidden phrase where two of them meet.
 
         Args:
-            parts: the translation of each.
+            parts: the translations of the parts.
             constraints: of the line.
             line: its number, counted from 1, for messages.
 
@@ -257,7 +259,7 @@ def _has_words(words: Sequence[str], phrase: Sequence[str]) -> bool:
 
 
 def check_room(constraints: EncodedConstraints, limit: int, line: int) -> None:
-    """Check that a translation can have its prefix and its phrases below its limit.
+    """Check that a prefix and required phrases fit into a translation of limited length.
 
     Args:
         constraints: of a line.
@@ -265,7 +267,7 @@ def check_room(constraints: EncodedConstraints, limit: int, line: int) -> None:
         line: its number, counted from 1, for messages.
 
     Raises:
-        DecodingError: it cannot.
+        DecodingError: they do not.
     """
     hint = "a higher --max-length, for example S+200"
     if len(constraints.prefix) >= limit:
@@ -309,7 +311,7 @@ def no_translation(line: int) -> DecodingError:
     """Return the error of a line whose constraints the search could not fulfil."""
     return _refusal(
         line,
-        "no translation was found that contains the required and no forbidden phrases",
+        "no translation was found with all required and no forbidden phrases",
         "a wider --beam, a higher --max-length, or fewer phrases",
     )
 

@@ -24,7 +24,7 @@ class GivenTranslation:
 
 
 def given_translations(lines: Sequence[str], name: str) -> list[GivenTranslation]:
-    """Return the translations in a file: a line each, or all of the lines' objects.
+    """Return the translations in a file: one per line, or all of each line's JSON object.
 
     Args:
         lines: text, or what `jtrans translate --format jsonl` writes.
@@ -76,7 +76,7 @@ class TokenReader:
 
         Args:
             tokens: the model's, at least one.
-            sentences: into how many the line is cut; one if it is not too long.
+            sentences: the number of sentences that the line is cut into; 1 if it is not too long.
             line: its number, counted from 1, for messages.
 
         Raises:

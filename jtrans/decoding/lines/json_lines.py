@@ -14,7 +14,7 @@ def read_json(text: str) -> Any:
     """Read JSON.
 
     Raises:
-        ValueError: the message says what it is instead, or what it holds that no line may hold.
+        ValueError: it is not valid, or not text; the message says what it is instead.
     """
     try:
         value = json.loads(text, parse_constant=_finite, parse_float=_finite)
@@ -49,7 +49,7 @@ def source_of(fields: Any) -> str:
     """Return the field `source` of an object.
 
     Raises:
-        ValueError: the message says what it is instead.
+        ValueError: there is none; the message says what it is instead.
     """
     if not (isinstance(fields, dict) and isinstance(fields.get("source"), str)):
         raise ValueError("not an object with a string field `source`")
@@ -79,7 +79,7 @@ def not_translated(number: int, name: str) -> CorpusError:
 
 
 def is_json_lines(lines: Sequence[str]) -> bool:
-    """Return whether lines are JSON objects rather than text: the first that is not empty is."""
+    """Return whether lines are JSON objects rather than text, by the first that is not empty."""
     try:
         return isinstance(read_json(next(filter(str.strip, lines), "")), dict)
     except ValueError:

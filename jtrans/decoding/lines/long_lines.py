@@ -26,7 +26,7 @@ def cut(line: str, is_short: Callable[[str], bool]) -> list[str]:
 
     Args:
         line: raw text.
-        is_short: whether a part is short enough; if some text is, its parts are.
+        is_short: whether a text is short enough; if it is, so must its parts be.
     """
     if is_short(line):
         return [line]
@@ -68,7 +68,7 @@ def joined(parts: Sequence[Translation], side: TextSide, options: SearchOptions)
     words = [word for part in parts for word in part.words]
     log_prob = sum(part.log_prob for part in parts)
     tokens = [token for part in parts for token in part.tokens]
-    more = sum(  # a part may have no tokens: of characters that normalisation removes
+    more = sum(  # a part has no tokens if normalisation removes all its characters
         each.score - options.normalise(each.log_prob, len(each.tokens))
         for each in parts
         if each.tokens
@@ -89,10 +89,10 @@ def joined_alignment(
 ) -> str:
     """Return the word alignments of the parts of a line as one, in Pharaoh format.
 
-    It counts the words of the whole line, which may be cut in other places at the ends of parts: a
-    full stop belongs to an abbreviation within a line, and is a word of its own at its end. Words
-    that share characters are the same. It is empty where the parts have other characters than the
-    line (an accent that was cut off its letter).
+    It numbers the words of the whole line, which may be segmented differently at the ends of parts:
+    a full stop belongs to an abbreviation within a line, and is a word of its own at its end. Words
+    that share characters count as the same. It is empty if the parts have other characters than
+    the line (an accent that was cut off its letter).
 
     Args:
         line: raw text.

@@ -19,14 +19,14 @@ from jtrans.text.pipeline import TextSide
 from jtrans.text.vocabulary import UNK
 
 # The most tokens of a part of a line that is too long, ``</s>`` counted: about the longest sentence
-# of a training corpus. Of longer parts models leave most untranslated.
+# of a training corpus. Models leave most of a longer part untranslated.
 LONGEST_PART = 128
-# Unknown tokens are rare in a run with subwords, and far from a quarter in one without: where they
-# are so many, the text is in another language, or cut in another way than the training text.
+# Unknown tokens are rare in a run with subwords, and far from a quarter in one without: where there
+# are so many, the text is in another language, or segmented in another way than the training text.
 UNKNOWN_SHARE, LEAST_UNKNOWN = 0.25, 5
 MANY_UNKNOWN = (
     "many tokens of the source are unknown to the run (a quarter or more of some lines): translate "
-    "raw text in its source language, or text that is cut as its training text was"
+    "raw text in its source language, or text segmented as its training text was"
 )
 
 
@@ -57,7 +57,7 @@ class SentenceReader:
     encoder: ConstraintEncoder
     longest: int  # most source tokens, ``</s>`` counted
     limit: Callable[[int], int]  # from source tokens to the most target tokens, both with ``</s>``
-    indivisible: Sequence[str]  # what cannot be had of a line in parts, for messages
+    indivisible: Sequence[str]  # requests that rule out a translation in parts, for messages
     progress: Progress  # is warned of lines that are cut
 
     def read(self, line: str, constraints: Constraints | None, number: int) -> list[InputSentence]:

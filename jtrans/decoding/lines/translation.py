@@ -1,4 +1,4 @@
-"""Translations as text, with what the search knows about them."""
+"""Translations as text, with their scores and alignments."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Translation:
         token_log_probs: of each token given the tokens before it.
         words: the words before detokenisation.
         alignment: source and target words that belong together, in Pharaoh format; None unless
-            alignments are asked for.
-        source_tokens: the model's source tokens, ``</s>`` last; None unless the grid is asked for.
+            alignments are requested.
+        source_tokens: the model's source tokens, ``</s>`` last; None unless the grid is requested.
         grid: a joint model's weight of each source token when it predicts each token, rounded,
-            [T, S]; None unless it is asked for.
+            [T, S]; None unless it is requested.
         parts: into how many parts the line was cut; None if it was translated as a whole.
     """
 

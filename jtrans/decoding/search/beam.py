@@ -106,7 +106,7 @@ class _Search:
         device, B = rules.limit.device, len(limits)
         self.step = 0
         self.is_running = B > 0
-        self.asks_every_step = device.type == "cpu"
+        self.checks_every_step = device.type == "cpu"
         self.limit = rules.limit  # [A]
         divisors = [options.divisor(limit) for limit in limits]
         self.last_divisor = torch.tensor(divisors, device=device)  # [A]
@@ -143,14 +143,14 @@ class _Search:
         best = self.choice.best(log_probs, self.total, self.prefix, self.active)
         if self._is_eventful(best):
             self._finish(best)
-            self._continue(survivors(best, self.choice.groups), checks=True)
+            self._continue(survivors(best, self.choice.groups), may_end=True)
         else:
-            self._continue(best.first(self.options.beam), checks=False)
+            self._continue(best.first(self.options.beam), may_end=False)
         self.step += 1
 
     def _is_eventful(self, best: Continuations) -> bool:
-        """Return whether a hypothesis or sentence may end; on a GPU asking would mean waiting."""
-        if not self.asks_every_step or self.step + 1 >= self.next_limit:
+        """Return whether a hypothesis or sentence may end: on a GPU always, to wait for nothing."""
+        if not self.checks_every_step or self.step + 1 >= self.next_limit:
             return True
         if self.has_final and self.options.stopping == "bound":
             return True
@@ -165,32 +165,32 @@ class _Search:
         self.trace.end(self.step, self.active, ends, best.parent[:, :k], best.log_prob[:, :k])
         self.finals.done |= self.limit <= self.step + 1
 
-    def _continue(self, best: Continuations, *, checks: bool) -> None:
-        """Go on with k continuations that do not end, in every unfinished sentence.
+    def _continue(self, best: Continuations, *, may_end: bool) -> None:
+        """Continue every unfinished sentence with k continuations that do not end.
 
         Args:
             best: the continuations, k of each sentence.
-            checks: whether sentences may be done.
+            may_end: whether sentences may be done.
         """
         self.total = best.total
         self.trace.live(self.step, self.active, best.token, best.parent, best.log_prob)
         keep = None
-        if checks:
+        if may_end:
             next_divisor = self.options.divisor(self.step + 2)
             self.finals.close(self.total, next_divisor, self.last_divisor)
-            asks = self.asks_every_step or self.step % STEPS_BETWEEN_CHECKS == 0
-            keep = self._sentences_left(asks=asks)
+            checks = self.checks_every_step or self.step % STEPS_BETWEEN_CHECKS == 0
+            keep = self._sentences_left(checks=checks)
         self._pass_on(best, keep)
 
     def _pass_on(
         self, best: Continuations, keep: Tensor | None, *, is_passed: bool = False
     ) -> None:
-        """Let the models go on with k continuations.
+        """Pass k continuations on to the states of the models.
 
         Args:
             best: the continuations, k of each sentence.
-            keep: the sentences that go on; None if all do.
-            is_passed: whether the states know already which hypotheses go on.
+            keep: rows of the sentences that continue, [A']; None if all do.
+            is_passed: whether the states have already selected these hypotheses.
         """
         row, parent, token = self.rows.number, best.parent, best.token
         if keep is not None:
@@ -203,7 +203,7 @@ class _Search:
             self.prefix = torch.cat([self.prefix[row, parent], token[..., None]], dim=2)
         if keep is not None or not is_passed:
             chosen = torch.add(parent, row, alpha=self.rows.beam)  # [A, k]
-            if not (self.asks_every_step and keep is None and self.rows.are_all(chosen)):
+            if not (self.checks_every_step and keep is None and self.rows.are_all(chosen)):
                 self.states = [state.select(chosen) for state in self.states]
         self.rows = self.rows.of(*parent.shape)
 
@@ -222,12 +222,12 @@ class _Search:
         self.total = left.total
         self.finals.load(captured.finals)
         self.has_final = True
-        self._pass_on(left, self._sentences_left(asks=True), is_passed=True)
+        self._pass_on(left, self._sentences_left(checks=True), is_passed=True)
 
-    def _sentences_left(self, *, asks: bool) -> Tensor | None:
-        """Return the rows of unfinished sentences; None if none is finished, or if not asked."""
+    def _sentences_left(self, *, checks: bool) -> Tensor | None:
+        """Return the rows of unfinished sentences, [A']; None if none is done or checked."""
         done = self.finals.done
-        if not (asks or self.step + 1 >= self.trace.steps) or not bool(done.any()):
+        if not (checks or self.step + 1 >= self.trace.steps) or not bool(done.any()):
             return None
         keep = (~done).nonzero()[:, 0]
         return keep if self.is_joint else _in_places(keep, done)
@@ -268,13 +268,16 @@ class _Rows:
 
 
 def _in_places(keep: Tensor, done: Tensor) -> Tensor:
-    """Let the last sentences that go on take the places of the first that are done.
+    """Let the last unfinished sentences take the places of the first that are done.
 
-    So the caches of all others stay where they are.
+    The caches of all others then stay where they are.
 
     Args:
-        keep: sentences that go on, in order, [A'].
-        done: whether each is done, [A].
+        keep: rows of unfinished sentences, in order, [A'].
+        done: whether each sentence is done, [A].
+
+    Returns:
+        The same rows in another order, [A'].
     """
     places = torch.arange(len(keep), device=keep.device)
     places[done[: len(keep)]] = keep[keep >= len(keep)]

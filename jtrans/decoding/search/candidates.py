@@ -12,14 +12,14 @@ from torch.nn.functional import pad
 from jtrans.decoding.options import SearchOptions
 from jtrans.text.vocabulary import EOS, PAD
 
-# The maximum over 8 parts of the vocabulary first, then the best columns: on a CPU, a quarter of
-# the time of one topk over everything. Vocabulary sizes are multiples of 8.
+# First the maximum over 8 parts of the vocabulary, then the best columns: on a CPU this takes a
+# quarter of the time of one topk over everything. Vocabulary sizes are multiples of 8.
 PARTS = 8
 
 
 @dataclass
 class Continuations:
-    """The best 2k continuations of each sentence, best first; missing ones have -inf.
+    """The best 2k continuations of each sentence, best first; missing ones have a total of -inf.
 
     If the beam is divided into groups, the first k are the best k / groups of each group, group by
     group, and the others are the next best of each.
@@ -71,7 +71,7 @@ def survivors(best: Continuations, groups: int) -> Continuations:
 
     Args:
         best: the best 2k.
-        groups: of the beam.
+        groups: number of groups of the beam.
     """
     return best.take(survivor_places(best, groups))
 
@@ -117,7 +117,7 @@ def _best_of_all(log_probs: Tensor, total: Tensor, count: int) -> tuple[Tensor, 
 
 
 def _best_by_columns(log_probs: Tensor, total: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Do the same within the best columns: exact, because they contain all of the best."""
+    """Compute `_best_of_all` from the best columns, which contain all of the best."""
     A, h, V = log_probs.shape
     width = V // PARTS
     peaks = log_probs.view(A, h, PARTS, width).amax(2).add_(total[:, :, None])  # [A, h, width]

@@ -24,8 +24,8 @@ from jtrans.decoding.search.finals import Finals
 from jtrans.nn.gpu.capture import Replay
 from jtrans.text.vocabulary import EOS, PAD, SPARE
 
-# Checking on a GPU whether sentences are done means waiting for it: only every few steps. So many
-# replays follow each other at most.
+# Checking on a GPU whether sentences are done means waiting for it, so this is done only every few
+# steps, the most replays in a row.
 STEPS_BETWEEN_CHECKS = 4
 LONGEST = 4_096  # steps of a search; later ones are ordinary
 MOST_CHOICES = 4  # of a bucket, under different options: each has a graph of its own
@@ -54,15 +54,15 @@ class CapturedChoice:
     def __init__(
         self, step: SlotStep[Any], project: Callable[[Tensor], Tensor], options: SearchOptions
     ) -> None:
-        # the step keeps this choice: by a cycle both would hold a GPU's memory long after a search
+        # the step holds this choice: with a cycle both would keep GPU memory long after a search
         self.step: SlotStep[Any] = weakref.proxy(step)
         self._project = project
         B, k, device = step.bucket.lanes, step.bucket.beam, step.bias.device
         divisors = [1.0, *(options.divisor(length) for length in range(1, LONGEST + 2))]
         self._divisors = torch.tensor(divisors, device=device)  # by length
         is_short = torch.arange(LONGEST + 2, device=device) <= options.min_length
-        self._end = torch.where(is_short, -math.inf, 0.0)  # added to that of </s>, by length
-        self._has_least = options.min_length > 1  # tokens before </s>, beyond the first step's
+        self._end = torch.where(is_short, -math.inf, 0.0)  # added to log p of </s>, by length
+        self._has_least = options.min_length > 1  # a least length that outlasts the first step
         self._never = torch.tensor([PAD, SPARE], device=device)
         self._first = torch.arange(0, B * k, k, device=device)[:, None]
         self.total = torch.zeros(B, k, device=device)
@@ -107,8 +107,8 @@ class CapturedChoice:
         Args:
             token: the last one of each hypothesis, [A * k].
             total: summed log-probabilities, [A, k].
-            finals: what is final.
-            last_divisor: of scores at the limit, [A].
+            finals: their final hypotheses.
+            last_divisor: divisors of scores at the limit, [A].
         """
         A = len(total)
         self.step.token[: len(token)] = token
@@ -133,7 +133,7 @@ class CapturedChoice:
 
 
 def prepare_capture(model: object, state: object, options: SearchOptions) -> None:
-    """Let the buffers that a state will take hold a captured choice, if the model has graphs."""
+    """Prepare a captured choice in the buffers that a state will use, if the model has graphs."""
     if isinstance(model, GraphForm) and isinstance(state, GraphState):
 
         def prepare(step: SlotStep[Any]) -> None:
@@ -156,7 +156,7 @@ def captured_choice(state: object, options: SearchOptions, most: int) -> tuple[A
     Args:
         state: of the search.
         options: of the search.
-        most: steps wanted.
+        most: the most steps to do.
     """
     if not isinstance(state, GraphState) or state.taken is None:
         return None, 0

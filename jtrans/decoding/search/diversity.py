@@ -34,7 +34,7 @@ class DiverseGroups(Choice):
         """Return the continuations to consider, [A, 2k]: the better half of each group first."""
         A, h, V = log_probs.shape
         group_size = self.beam // self.groups
-        chosen = log_probs.new_zeros(A, V)  # how often by earlier groups
+        chosen = log_probs.new_zeros(A, V)  # how often earlier groups chose each token
         parts = []
         for group in range(self.groups):
             # at the first step all groups continue the same hypothesis

@@ -11,16 +11,16 @@ from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.search.candidates import Continuations
 from jtrans.text.vocabulary import EOS
 
-Divisor = float | Tensor  # of the scores of a length; a tensor has one element
+Divisor = float | Tensor  # that of log-probabilities at a length; a tensor has one element
 
 
 class Finals:
-    """What is final in A sentences. Everything is updated in place.
+    """The final hypotheses of A sentences; everything is updated in place.
 
     Args:
         sentences: A.
         options: beam, nbest and stopping rule.
-        groups: of the beam.
+        groups: number of groups of the beam.
         device: of the search.
     """
 
@@ -30,13 +30,13 @@ class Finals:
         self._beam, self._groups = options.beam, groups
         self._counts = options.stopping == "count"
         self.done = torch.zeros(sentences, dtype=torch.bool, device=device)  # [A]
-        # final hypotheses of each group of the beam, of which there is one, or several (diversity)
+        # the number of final hypotheses of each group of the beam, [A, groups]
         self.count = torch.zeros(sentences, groups, dtype=torch.int64, device=device)
         # the best scores of final hypotheses, as many as will be returned, [A, nbest]
         self.scores = torch.full((sentences, options.nbest), -math.inf, device=device)
 
     def add(self, best: Continuations, divisor: Divisor) -> Tensor:
-        """Take in the continuations that end, and mark sentences that have enough of them.
+        """Add the continuations that end, and mark sentences that have enough of them.
 
         Args:
             best: the best 2k of each sentence.
@@ -48,7 +48,7 @@ class Finals:
         k = self._beam
         ends = (best.token[:, :k] == EOS) & (best.total[:, :k] > -math.inf) & ~self.done[:, None]
         if self._counts:
-            # the original code takes the first k to end, in order of rank
+            # the original code keeps the first k to end, in order of rank
             by_group = ends.view(ends.shape[0], self._groups, -1)
             most = k // self._groups
             by_group &= self.count[..., None] + by_group.cumsum(2) <= most
@@ -61,7 +61,7 @@ class Finals:
         return ends
 
     def close(self, total: Tensor, next_divisor: Divisor, last_divisor: Tensor) -> None:
-        """Mark the sentences whose survivors cannot change the result, or are no hypotheses.
+        """Mark the sentences whose survivors cannot change the result, or that have none.
 
         Sums of log-probabilities only decrease, and what divides them is monotonic in the length:
         the highest score that a survivor can still reach is that at the next step or at the limit.
@@ -83,7 +83,7 @@ class Finals:
         self.scores = self.scores[sentences]
 
     def load(self, other: Finals) -> None:
-        """Copy the sentences of another one, as far as there are places; the others are done."""
+        """Copy the sentences of `other`, as many as fit; mark the remaining ones as done."""
         A = min(len(self.done), len(other.done))
         self.done.fill_(True)[:A] = other.done[:A]
         self.count[:A] = other.count[:A]

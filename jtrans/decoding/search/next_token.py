@@ -29,7 +29,7 @@ from jtrans.text.vocabulary import EOS, PAD, SPARE, UNK
 def next_log_probs(models: Sequence[Searchable], states: Sequence[State], token: Tensor) -> Tensor:
     """Read one more token of each hypothesis, [N], and return log-probabilities, [N, V], float32.
 
-    Those of an ensemble are of the mean of the models' probabilities.
+    Those of an ensemble are the logarithms of the mean of the models' probabilities.
     """
     each = [
         # measured: on a CPU the full log-softmax is faster than torch.logsumexp
@@ -44,15 +44,15 @@ def next_log_probs(models: Sequence[Searchable], states: Sequence[State], token:
 class TokenRules:
     """What may come next in the translations of B sentences.
 
-    Pad, the unused symbol and `never` do not come; ``</s>`` does not come before the minimum
-    length, and nothing else at the limit of a sentence.
+    Pad, the unused symbol and `never` are excluded everywhere, ``</s>`` before the minimum length,
+    and all other tokens at the limit of a sentence.
 
     Args:
         options: minimum length and n-grams.
         limits: most target tokens of each sentence.
         device: where the search runs.
         constraints: of each sentence; empty if there are none.
-        never: further tokens that do not come.
+        never: further tokens to exclude.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class TokenRules:
 
     @property
     def are_usual(self) -> bool:
-        """Whether only minimum length, limits and symbols that never come are ruled."""
+        """Whether the only rules are minimum length, limits and tokens that are always excluded."""
         return not (self.has_phrases or self.needs_prefix or self.longest)
 
     @property
@@ -132,7 +132,7 @@ class TokenRules:
         log_probs.masked_fill_(is_cut & ends_next[:, None, None], -math.inf)
 
     def _block_repetitions(self, log_probs: Tensor, prefix: Tensor, active: Tensor) -> None:
-        """Exclude repetitions, but no token that a required phrase goes on with."""
+        """Exclude repetitions, but no token that continues a required phrase."""
         token, log_prob = torch.empty(0), torch.empty(0)
         if self.required is not None:
             token = self.required.next_tokens(self.required.match(prefix, active), active)
@@ -147,7 +147,7 @@ class TokenRules:
     def _required(
         self, log_probs: Tensor, step: int, active: Tensor, *, is_last: bool
     ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Yield what must come next: the token, [A, h, 1], its log-probability, and where."""
+        """Yield what must come next: the token, its log-probability, and where, [A, h, 1] each."""
         A, h, _ = log_probs.shape
         if step < self.longest:
             token = self._forced[active, step][:, None, None].expand(A, h, 1)
@@ -184,7 +184,7 @@ def block_loops(log_probs: Tensor, prefix: Tensor, most: int) -> None:
         most: how often any sequence of tokens may come in a row, 1 or more.
     """
     t = prefix.shape[-1]
-    longest = (t + 1) // (most + 1)  # tokens of a sequence that can have come that often
+    longest = (t + 1) // (most + 1)  # tokens of the longest sequence that fits so often
     if longest == 0:
         return
     latest = prefix.flip(-1)  # the last token first

@@ -5,7 +5,7 @@ Constrained Decoding with Dynamic Beam Allocation; in tensors as in Hu et al. 20
 Lexically Constrained Decoding). The continuations of a sentence fall into banks by how many tokens
 its phrases still need; the beam takes the best of every bank, then the second best, and so on,
 those that need least first. No hypothesis ends before it contains all phrases, and none takes a
-token after which they would not fit below the limit side by side.
+token after which those that are missing would not fit below the limit, one after the other.
 
 Phrases begin at the beginning of a word: a phrase "house" is not part of "green@@ house".
 """
@@ -84,7 +84,7 @@ class Matches:
     """Phrases in n token sequences of A sentences."""
 
     contained: Tensor  # whether a sequence contains a phrase, [A, n, P]
-    # tokens of a phrase at the end of a sequence, fewer than all of its tokens, [A, n, P]
+    # how many first tokens of a phrase a sequence ends with, fewer than all of them, [A, n, P]
     begun: Tensor
     at_word: Tensor  # whether a word has ended with the last token, [A, n]
 
@@ -121,7 +121,7 @@ class PhraseTable:
         Args:
             sequences: tokens, [A, n, t].
             active: the sentences by number, [A].
-            only_end: whether no sequence contains a phrase, so that its end alone is looked at.
+            only_end: whether no sequence contains a phrase, so that only ends are compared.
         """
         phrases, length = self.tokens[active], self.length[active][:, None]  # [A, P, L], [A, 1, P]
         P, L = phrases.shape[1:]
@@ -135,7 +135,7 @@ class PhraseTable:
         begins_word = ~F.pad(within[..., :-1], (1, 0))
         windows = F.pad(sequences, (0, L - 1), value=PAD).unfold(-1, L, 1)  # [A, n, t, L]
         same = windows[:, :, :, None] == phrases[:, None, None]  # [A, n, t, P, L]
-        last = slice(max(0, t - L + 1), t)  # where a phrase can have begun that goes on
+        last = slice(max(0, t - L + 1), t)  # where an unfinished phrase can have begun
         is_begun = (same[:, :, last] | (windows == PAD)[:, :, last, None]).all(-1)
         is_begun &= begins_word[:, :, last, None]
         left = torch.arange(t, 0, -1, device=sequences.device)[last]  # tokens from there
@@ -164,7 +164,7 @@ class PhraseTable:
         return tokens + ends_word_first
 
     def next_tokens(self, matches: Matches, active: Tensor) -> Tensor:
-        """Return the token that goes on with each missing phrase, or pad, [A, n, P]."""
+        """Return the token that continues each missing phrase, or pad, [A, n, P]."""
         n = matches.begun.shape[1]
         phrases = self.tokens[active][:, None].expand(-1, n, -1, -1)
         token = phrases.gather(-1, matches.begun[..., None])[..., 0]
@@ -184,13 +184,13 @@ def block_ends_within_words(
 ) -> None:
     """Exclude, in place, ``</s>`` after a token that ends within a word.
 
-    Such a word is written without its mark of continuation, and may be a phrase.
+    Such a word is written without its mark of continuation, and may then be a forbidden phrase.
 
     Args:
         log_probs: of the next token, [A, h, V].
         prefix: the tokens of each hypothesis so far, [A, h, t].
         active: the sentences by number, [A].
-        table: the forbidden phrases; sentences without any end as they like.
+        table: the forbidden phrases; sentences without any may end anywhere.
     """
     if prefix.shape[-1]:
         is_within = table.ends_within_word(prefix[..., -1]) & table.has_any(active)[:, None]
@@ -251,7 +251,7 @@ class RequiredPhrases(Choice):
     ) -> tuple[Tensor, Tensor]:
         """Return parents and tokens, [A, n] each, some of them twice.
 
-        They are the best of all, and for each hypothesis those that go on with a phrase, its two
+        They are the best of all, and for each hypothesis those that continue a phrase, its two
         best, of which one may be ``</s>``, and the best that ends a word.
         """
         h, V = log_probs.shape[1:]
@@ -278,7 +278,7 @@ def _in_turn(value: Tensor, needed: Tensor, count: int) -> Tensor:
     """Return the best of each bank, then the second best, and so on, as indices [A, count].
 
     Args:
-        value: by which continuations are ranked, [A, n].
+        value: the total by which continuations are ranked, [A, n].
         needed: the number of their bank, [A, n].
         count: how many; those with value -inf come last.
     """

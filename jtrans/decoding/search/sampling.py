@@ -1,7 +1,7 @@
 """Sampling: translations drawn token by token from the model's distribution.
 
 Each token is drawn from softmax(log p / temperature), of which a filter may keep only the most
-probable tokens: the k best (top-k; Fan et al. 2018), the fewest that have a share of p (top-p;
+probable tokens: the k best (top-k; Fan et al. 2018), the fewest whose probabilities reach p (top-p;
 Holtzman et al. 2020), those of at least epsilon (Hewitt et al. 2022). The best is always kept.
 
 The random numbers of a sentence depend on the seed and on its tokens alone, so that it gets the
@@ -188,7 +188,7 @@ def choose(log_probs: Tensor, uniform: Tensor, sampling: SamplingOptions) -> Ten
     V = scaled.shape[-1]
     count = min(sampling.top_k or V, V)
     scaled, token = scaled.topk(count) if sampling.is_filtered else (scaled, torch.empty(0))
-    share = torch.softmax(scaled, dim=-1)  # [A, n, count], falling if filtered
+    share = torch.softmax(scaled, dim=-1)  # [A, n, count], in decreasing order if filtered
     if sampling.top_p < 1.0:
         before = share.cumsum(-1) - share
         share = share.masked_fill(before >= sampling.top_p, 0.0)
@@ -197,7 +197,7 @@ def choose(log_probs: Tensor, uniform: Tensor, sampling: SamplingOptions) -> Ten
         is_improbable[..., 0] = False
         share = share.masked_fill(is_improbable, 0.0)
     total = share.cumsum(-1)
-    # the first token whose cumulated share exceeds the number, among those with any share
+    # the first token at which the cumulative share exceeds the number, among those with any share
     index = (total <= uniform[..., None] * total[..., -1:]).sum(-1)
     last = share.shape[-1] - 1 - (share.flip(-1) > 0).to(torch.uint8).argmax(-1)
     index = torch.minimum(index, last)

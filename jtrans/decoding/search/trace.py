@@ -27,7 +27,7 @@ class Hypothesis:
 
     @classmethod
     def of(cls, tokens: list[int], log_probs: list[float], options: SearchOptions) -> Hypothesis:
-        """Return tokens with their log-probabilities, ranked as the options say."""
+        """Return the hypothesis of some tokens, with the score that the options define."""
         total = sum(log_probs)
         return cls(tokens, options.normalise(total, len(tokens)), total, log_probs)
 
@@ -52,19 +52,19 @@ class Trace:
     def live(
         self, step: int, active: Tensor, token: Tensor, parent: Tensor, log_prob: Tensor
     ) -> None:
-        """Note the hypotheses of the sentences `active`, [A], that survive `step`.
+        """Record the hypotheses of the sentences `active`, [A], that survive `step`.
 
         Given are their tokens, the hypotheses of the previous step that they continue, and
-        the tokens' log-probabilities, [A, k] each. The tensors must not change any more.
+        the tokens' log-probabilities, [A, k] each. The tensors must not change afterwards.
         """
         self._live.add(step, active, (token, parent, log_prob))
 
     def end(
         self, step: int, active: Tensor, ends: Tensor, parent: Tensor, log_prob: Tensor
     ) -> None:
-        """Note the hypotheses that end at `step`.
+        """Record the hypotheses that end at `step`, those where `ends`, [A, k], is True.
 
-        They are those where `ends`, [A, k]. The tensors must not change any more.
+        The tensors must not change afterwards.
         """
         self._ended.add(step, active, (ends, parent, log_prob))
 
@@ -163,7 +163,7 @@ class _Written:
     """
 
     def __init__(self, shape: tuple[int, int], dtypes: Sequence[type[np.generic]]) -> None:
-        self.steps = 0  # none from here on
+        self.steps = 0  # nothing was added from this step on
         self._shape, self._dtypes = shape, dtypes
         self._added: list[tuple[int, Tensor, tuple[Tensor, ...]]] = []
 
