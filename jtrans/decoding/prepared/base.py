@@ -56,18 +56,18 @@ class Searchable(Protocol):
 
 
 def encoded(model: TranslationModel, precision: str, source: Tensor, mask: Tensor) -> Memory:
-    """Return the memory by the model's own encoder, in bf16 where products are."""
+    """Return the memory that the model's own encoder computes, in bf16 if products are."""
     with autocast(model.device, "bf16" if precision == "bf16" else "fp32"):
         return model.encode(source, mask)
 
 
 def backend_for(models: Sequence[Searchable]) -> contextlib.AbstractContextManager[None]:
-    """Return a context for searching: prepared forms leave only tiny products to the backend.
+    """Return a context for searching, in which MKL computes the tiny products of prepared forms.
 
-    Their others are those of fixed weights (`fixed_linear`). For the batches of products of
-    attention oneDNN copies its factors first: on a processor where its large products are 2.4
-    times as fast as MKL's, Reformer-base searched 2.2 times as fast as the original's way with
-    oneDNN in batches of 16, and 2.8 times with MKL (`scripts.bench.decode_joint`).
+    Their other products have fixed weights (`fixed_linear`). For batched products of attention
+    oneDNN copies the factors first: on a processor where its large products are 2.4 times as fast
+    as MKL's, Reformer-base searched in batches of 16 2.2 times as fast as the original's way with
+    oneDNN, and 2.8 times with MKL (`scripts.bench.decode_joint`).
     """
     if any(isinstance(each, TranslationModel) or each.device.type != "cpu" for each in models):
         return contextlib.nullcontext()

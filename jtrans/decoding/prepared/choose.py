@@ -33,7 +33,7 @@ Prepare = Callable[[Any, str], Searchable | None]
 
 
 def on_cpu(form: Callable[[Any, str], Searchable]) -> Prepare:
-    """Return what prepares a form that exists on a CPU only."""
+    """Return a function that prepares a form on a CPU, and returns None elsewhere."""
 
     def prepare(model: TranslationModel, precision: str) -> Searchable | None:
         return form(model, precision) if model.device.type == "cpu" else None
@@ -41,8 +41,8 @@ def on_cpu(form: Callable[[Any, str], Searchable]) -> Prepare:
     return prepare
 
 
-# By exact class, as a subclass of another package may compute something else: what prepares a
-# model of the class for a precision, or returns None for settings without a prepared form.
+# By exact class, as a subclass of another package may compute something else: functions that
+# prepare a model for a precision, or return None for settings without a prepared form.
 FORMS: dict[type[TranslationModel], Prepare] = {
     Reformer: on_cpu(PreparedReformer),
     ReformerFast: on_cpu(PreparedReformer),
@@ -67,7 +67,7 @@ def prepared(
         with_graphs: on a GPU, whether steps may be captured as CUDA graphs.
     """
     prepare = FORMS.get(type(model))
-    # not by the library that was faster when this process started: each rounds otherwise, and a
+    # not by the library that was faster when this process started: each rounds differently, and a
     # command must write the same scores in every process and whenever it is continued
     with mkl_for_tiny_products():
         form = prepare(model, precision) if prepare else None

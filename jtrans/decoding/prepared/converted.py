@@ -64,7 +64,7 @@ class HalfPrecision:
 
 
 class Int8Linear(nn.Linear):
-    """A linear map with int8 weights; those in float32 stay for code that reads them."""
+    """A linear map with int8 weights; those in float32 are kept for code that reads them."""
 
     def __init__(self, linear: nn.Linear) -> None:
         nn.Module.__init__(self)
@@ -115,6 +115,6 @@ def with_int8_weights(model: TranslationModel) -> TranslationModel:
 
 
 def _twin(model: TranslationModel) -> TranslationModel:
-    """Return a copy that shares every tensor with the model, until the copy gets another one."""
+    """Return a copy that shares every tensor with the model, until the copy replaces it."""
     tensors = itertools.chain(model.parameters(), model.buffers())
     return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})

@@ -39,10 +39,10 @@ from jtrans.nn.convolution.weight_norm import WeightNormLinear
 class AttendedLayers:
     """The source of B sentences as the layers read it, S at least `LEAST_READ`."""
 
-    tokens: Tensor  # R z, which target tokens are multiplied by, [B, E, S]
-    bias: Tensor  # of the scores of the layers with attention, -inf on padding, [B, A, 1, S]
+    tokens: Tensor  # R z, by which target tokens are multiplied, [B, E, S]
+    bias: Tensor  # of the scores of the A layers with attention, -inf on padding, [B, A, 1, S]
     keys: list[Tensor]  # of these layers, [B, C, S]
-    values: list[Tensor]  # the same, [B, S, C]
+    values: list[Tensor]  # of these layers, [B, S, C]
 
     def scores_of_tokens(self, g: Tensor) -> list[Tensor]:
         """Return what embedded tokens, [N, E], add to the scores of each layer, [B, beam, S]."""
@@ -60,7 +60,7 @@ class AttendedLayers:
 
 @dataclass
 class ConvolutionState:
-    """The state of N = B x beam hypotheses, of constant size but for the source."""
+    """The state of N = B x beam hypotheses, whose size does not depend on the prefix."""
 
     source: AttendedLayers
     windows: Tensor  # of all layers side by side, the last kernel - 1 inputs, [N, sum of inputs]
@@ -69,7 +69,7 @@ class ConvolutionState:
     def select(self, rows: Tensor) -> ConvolutionState:
         """Return the state of the hypotheses `rows`, [B', beam']; this one must not be reused."""
         B = len(self.source.tokens)
-        if len(rows) != B:  # sentences leave; the others keep their order
+        if len(rows) != B:  # sentences have left; otherwise their order is kept
             self.source.keep(rows[:, 0] // (len(self.windows) // B))
         self.windows = self.windows.index_select(0, rows.flatten())
         return self
@@ -198,7 +198,7 @@ class PreparedConvS2S:
 
 
 def _attend(u: Tensor, total: Tensor, bias: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """Return `total`, [N, C], plus what the outputs of a convolution, [N, C], attend to."""
+    """Return `total`, [N, C], plus the attention of a convolution's outputs u, [N, C]."""
     B, C, _ = keys.shape
     weights = weights_of(torch.baddbmm(bias, u.view(B, -1, C), keys))  # [B, beam, S]
     return torch.baddbmm(total.view(B, -1, C), weights, values).view_as(total)

@@ -1,4 +1,4 @@
-"""The self-attentive encoder, and the embedding of tokens, prepared for the search."""
+"""The self-attention encoder, and the embedding of tokens, prepared for the search."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def scaled_queries(attention: MultiHeadAttention) -> tuple[Tensor, Tensor]:
 
 
 def projection(attention: MultiHeadAttention) -> tuple[Tensor, Tensor]:
-    """Return the same without the key bias, which adds the same to all scores of a query."""
+    """Return `scaled_queries` without the key bias, which shifts all scores of a query alike."""
     weight, bias = scaled_queries(attention)
     E = weight.shape[1]
     bias[E : 2 * E] = 0.0
@@ -119,7 +119,7 @@ class PreparedEncoder:
 
         def compute(n: int, x: Tensor) -> Tensor:
             layer = self.layers[n]
-            if pre_norm:  # in the maps that read x
+            if pre_norm:  # the norms are part of the maps that read x
                 return layer.feed_forward.add_to(self._attend(layer, x, S, bias))
             self_norm, ffn_norm = layer.norms
             x = self_norm(self._attend(layer, x, S, bias))

@@ -41,7 +41,7 @@ def fixed_linear(
         weight: W, [out, in].
         bias: b, [out].
         dtype: of the product; with ``torch.qint8`` W is int8 and all else float32, on a CPU only.
-        norm: of the input, which the map then begins with; None if there is none.
+        norm: a layer norm of x that becomes part of the map; None if there is none.
     """
     standardise = None if norm is None else Standardise(norm)
     weight = weight.detach()
@@ -86,7 +86,7 @@ class FixedLinear:
     Args:
         weight: W, [out, in], in the type of the product.
         bias: b, [out], in the same type.
-        standardise: what is done to x first.
+        standardise: applied to x first; None leaves x as it is.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class FixedLinear:
         return F.linear(self._input(x), self.weight, self.bias)
 
     def relu(self, x: Tensor) -> Tensor:
-        """Return the same after a ReLU, [..., in] -> [..., out]."""
+        """Return the ReLU of x W^T + b, [..., in] -> [..., out]."""
         return self(x).relu_()
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ class FixedLinear:
     def _input(self, x: Tensor) -> Tensor:
         if self.standardise is not None:
             x = self.standardise(x)
-        # even a conversion of x to the type that it has takes time
+        # even a conversion of x to its own type takes time
         return x if x.dtype == self.dtype else x.to(self.dtype)
 
     def _rows(self, x: Tensor) -> Tensor:
@@ -138,7 +138,7 @@ class GpuLinear(FixedLinear):
         return super().__call__(x)
 
     def relu(self, x: Tensor) -> Tensor:
-        """Return the same after a ReLU, by one kernel."""
+        """Return the ReLU of x W^T + b, [..., in] -> [..., out], by one kernel."""
         if fuses_rows(x, self.weight):
             return self._fused(x, has_relu=True)
         if self.bias is None:
@@ -176,7 +176,7 @@ class PackedLinear(FixedLinear):
         return self._followed_by("none", x)
 
     def relu(self, x: Tensor) -> Tensor:
-        """Return the same after a ReLU, [..., in] -> [..., out]."""
+        """Return the ReLU of x W^T + b, [..., in] -> [..., out]."""
         return self._followed_by("relu", x)
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
@@ -196,9 +196,9 @@ class PackedLinear(FixedLinear):
 class QuantizedLinear(FixedLinear):
     """x W^T + b on a CPU with W in int8.
 
-    A weight is a whole number of -127 to 127 times a scale for each output feature, and the input
-    is rounded to 256 levels at every call, between the least and the greatest of all its rows; to
-    128 where products are added in 16 bits (`has_narrow_sums`).
+    A weight is a whole number from -127 to 127 times a scale for each output feature. The input is
+    rounded at every call to 256 levels between the smallest and the largest number of all its rows,
+    to 128 where products are added in 16 bits (`has_narrow_sums`).
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class QuantizedLinear(FixedLinear):
         self.standardise = standardise
         scale = weight.abs().amax(1).clamp_min(torch.finfo(weight.dtype).tiny) / 127
         zeros = torch.zeros(len(weight), dtype=torch.int64)
-        with warnings.catch_warnings():  # from 2.12 on torch announces an end of quantised tensors
+        with warnings.catch_warnings():  # from 2.12 on torch calls quantised tensors deprecated
             warnings.simplefilter("ignore", UserWarning)
             rounded = torch.quantize_per_channel(weight, scale, zeros, 0, torch.qint8)
             self.weight = torch.ops.quantized.linear_prepack(rounded, bias)
@@ -218,7 +218,7 @@ class QuantizedLinear(FixedLinear):
         return self._product(torch.ops.quantized.linear_dynamic, x)
 
     def relu(self, x: Tensor) -> Tensor:
-        """Return the same after a ReLU, [..., in] -> [..., out]."""
+        """Return the ReLU of x W^T + b, [..., in] -> [..., out]."""
         return self._product(torch.ops.quantized.linear_relu_dynamic, x)
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
@@ -230,7 +230,7 @@ class QuantizedLinear(FixedLinear):
 
 
 def product_type(precision: str, dtype: torch.dtype) -> torch.dtype:
-    """Return the type of products in a precision: ``fp32`` stands for that of the weights."""
+    """Return the type of products in a precision; ``fp32`` keeps the type of the weights."""
     return {"bf16": torch.bfloat16, "int8": torch.qint8}.get(precision, dtype)
 
 
@@ -247,7 +247,7 @@ def has_narrow_sums() -> bool:
 
 
 def is_packable(weight: Tensor) -> bool:
-    """Return whether oneDNN takes weights of this type here and computes in it."""
+    """Return whether oneDNN can pack this weight and computes in its type."""
     if weight.device.type != "cpu":
         return False
     if weight.dtype == torch.bfloat16:

@@ -44,7 +44,7 @@ from jtrans.nn.residual import Residual
 
 
 class PreparedReformer:
-    """A Reformer with weights for searching only, and its search on a CPU.
+    """A Reformer with weights prepared for the search, and its search on a CPU.
 
     Args:
         model: a Reformer in evaluation mode, in float32 or float64.
@@ -73,7 +73,7 @@ class PreparedReformer:
         self.output = fixed_linear(model.output.weight, model.output.bias, self.dtype)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
-        """Compute all that depends on the source alone; it is little, so in float32."""
+        """Compute all that depends on the source alone: in float32, as it is little work."""
         return self.model.encode(source, source_mask)
 
     def begin(self, memory: Memory, beam: int) -> JointState:
@@ -143,7 +143,7 @@ class PreparedReformer:
         return x
 
     def _require_memory(self, block: Block, beam: int) -> None:
-        """Refuse a block whose rows and attention weights do not fit: a long sentence alone."""
+        """Refuse a block whose rows and attention weights do not fit, as of one long sentence."""
         scores = max(run.sentences * run.length**2 for run in block.runs) * beam * self.heads
         vectors = beam * block.positions * (5 * self.width + self.ffn_width)
         size = (vectors + 2 * scores) * self.dtype.itemsize  # weights beside scores
@@ -272,7 +272,7 @@ class _FirstInput:
     Args:
         layer: the first layer.
         width: of a token's vector.
-        is_sum: whether the grid is a sum; otherwise both sides' vectors are joined.
+        is_sum: whether the grid is a sum; otherwise both sides' vectors are concatenated.
     """
 
     def __init__(self, layer: JointLayer, width: int, is_sum: bool) -> None:
@@ -308,7 +308,7 @@ class _FirstInput:
 
 
 class _Reduction:
-    """The grid's columns to one vector each, with the norms before and after."""
+    """The Reduction of each column to a vector, with the norms before and after."""
 
     def __init__(self, model: Reformer) -> None:
         self.norm = model.grid_norm

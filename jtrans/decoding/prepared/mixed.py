@@ -1,6 +1,6 @@
 """The mixed block of Transformer++ (docs/systems.md 6.2), prepared for the search.
 
-The query of a prefix is never made. With P[t, s] the sum over a head's channels of
+The query of a prefix is never computed. With P[t, s] the sum over a head's channels of
 ``LocalConv_t alpha_t[s]``, the convolution half of position t is ``P[t] v``:
 
     p_s      = exp(q_s - q')                                   a power of each channel, once
@@ -9,9 +9,9 @@ The query of a prefix is never made. With P[t, s] the sum over a head's channels
     result   = sum_{s <= t} P[t, s] v_s
 
 So positions are kept in slots like keys and values of attention, and no state moves with a
-hypothesis. The model takes the highest score so far as q'; here it is 0 as long as all powers and
+hypothesis. In the model q' is the highest score so far; here it is 0 as long as all powers and
 their inverses stay in the range of float32. After the first score that is too large, a layer keeps
-scores in place of powers, and q' is the highest score of each prefix.
+scores instead of powers, and q' is the highest score of each prefix.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def mixed_blocks(decoder: TransformerDecoding) -> list[MixedAttention]:
 
 
 def mixed_projection(block: MixedAttention) -> tuple[Tensor, Tensor]:
-    """Return weight and bias of both halves; no biases that add the same to all scores.
+    """Return weight and bias of both halves, without biases that shift all scores alike.
 
-    The first queries are scaled by 1/sqrt(D).
+    The queries of the attention half are scaled by 1/sqrt(D).
     """
     weight, bias = block.in_weight.detach().clone(), block.in_bias.detach().clone()
     C = weight.shape[1] // 2
@@ -79,13 +79,13 @@ class MixedSlots(TargetSlots):
         kernels: of the layers.
         heads: H, those of both halves.
         width: E.
-        others: those of `TargetSlots`.
+        others: further arguments of `TargetSlots`.
     """
 
     def __init__(self, kernels: list[Kernels], *, heads: int, width: int, **others: Any) -> None:
         super().__init__(3 * len(kernels), heads=heads // 2, width=width // 2, **others)
         self.kernels = kernels
-        self._has_scores = [False for _ in kernels]  # of each layer: in place of powers
+        self._has_scores = [False for _ in kernels]  # whether a layer keeps scores, not powers
         self._is_own = self.bias  # 1 on the slots of a hypothesis's prefix, [B * H/2, beam, slots]
         # by dilation: the most taps, and the rows that they read, [B * H/2, beam, K]
         self._most: dict[int, int] = {}

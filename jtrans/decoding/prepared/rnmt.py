@@ -1,7 +1,7 @@
 """The recurrent decoder of RNMT+ and of hybrids (docs/systems.md 7) prepared for the search.
 
-An LSTM's step is one product of its input, the context and its state side by side, and the two
-maps of the attention's queries are one.
+An LSTM's step has one product, of its input, the context and its state side by side, and the two
+linear maps of a query are one.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class PreparedRnmt:
 
 
 def prepare_rnmt(model: RnmtPlus | Hybrid, precision: str) -> Searchable | None:
-    """Return the prepared form: that of the recurrent decoder on a CPU only."""
+    """Return the prepared form; None for the recurrent decoder on a device other than a CPU."""
     if not isinstance(model.decoder, RnmtDecoder):
         return PreparedTransformer(model, model.decoder, precision)
     return PreparedRnmt(model, model.decoder, precision) if model.device.type == "cpu" else None

@@ -1,10 +1,10 @@
 """The keys and values of joint models' hypotheses, in slots that are written in place and reused.
 
-All hypotheses of a sentence share its slots, and a mask says which slots make up each prefix (see
+All hypotheses of a sentence share its slots, and a mask marks the slots of each prefix (see
 `jtrans.nn.beam_cache`). Neighbouring sentences lie side by side in every slot, so that one product
-serves them all, and none moves when another leaves. A new column takes a slot that no hypothesis of
-its sentence needs any more. That saves half the memory: in a search with beam 5 less than half of
-the columns written are still alive.
+serves them all, and none moves when another leaves. A new column goes into a slot that no
+hypothesis of its sentence needs any more. That saves half the memory: in a search with beam 5 less
+than half of the columns written are still alive.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jtrans.nn.memory import require_memory
 FIRST_CAPACITY = 32
 # The most bytes of a tensor that is allocated before all of it is needed. The C library gives
 # larger ones back to the system when they are freed (`keep_freed_memory`), and fresh memory is
-# slow: to grow tensors of 39 MB by half took a quarter of a search's time.
+# slow: growing tensors of 39 MB by half took a quarter of a search's time.
 AT_ONCE = 31 * 2**20
 
 
@@ -28,11 +28,11 @@ class Slots:
     """The slots of a group of sentences in all layers.
 
     Args:
-        layers: their number.
+        layers: number of layers.
         positions: R, the sum of the sentences' lengths.
         width: E.
         dtype: of keys and values.
-        expected: how many slots there is likely to be use for.
+        expected: the number of slots that are likely to be used.
 
     Attributes:
         held: keys and values of each layer, two tensors [slots, R, E].
@@ -43,7 +43,7 @@ class Slots:
     ) -> None:
         empty = torch.empty(0, positions, width, dtype=dtype)
         self.held = [(empty, empty)] * layers
-        self.used = 0  # no slot from here on was ever written
+        self.used = 0  # slots from here on have never been written
         slot_bytes = positions * width * empty.element_size()
         self.first_capacity = max(FIRST_CAPACITY, min(expected, AT_ONCE // slot_bytes))
 
@@ -71,7 +71,7 @@ class Slots:
         ]
 
     def use(self, end: int) -> None:
-        """Use the slots before `end`; those not yet written are 0, as they are multiplied."""
+        """Use the slots before `end`; new ones are set to 0, as they take part in products."""
         if end > self.used:
             for pair in self.held:
                 for each in pair:
@@ -121,7 +121,7 @@ def reserve(caches: Sequence[Slots], used: Sequence[int]) -> None:
     """Make room for the used slots of each cache, and half as many again where it must grow.
 
     Args:
-        caches: of the groups.
+        caches: the slots of each group.
         used: how many slots of each are used.
 
     Raises:

@@ -7,8 +7,8 @@ For head h with queries y Wq_h^T, keys K_h, values V_h and output matrix Wo_h,
 
 The matrices K_h Wq_h and V_h Wo_h^T, [S, E] each, depend on the source alone. With them a step
 takes two products with E x H*S numbers per sentence in place of two with E x E and two with E x S:
-that is less work while H*S < E, and few large products are quicker than many small ones. For longer
-sentences it is more work, so they take the products of the model.
+that is less work while H*S < E, and few large products are faster than many small ones. For longer
+sentences it is more work, so the products of the model are used.
 
 Both leave out the key bias, as it adds the same to all scores of a query. In the merged form the
 query bias becomes a bias per source position, and the output bias a part of the values, as the
@@ -58,9 +58,9 @@ class SourceAttentions:
 
     Args:
         attentions: of the layers.
-        norms: of their queries' input; None if there is none before attention.
-        products: the type of the products; beside int8, and on a CPU beside bf16, attention is in
-            float32.
+        norms: of the queries' input; None where there is none before attention.
+        products: the type of the products; with int8, and on a CPU with bf16, attention itself is
+            in float32.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class SourceAttentions:
             fixed_linear(*query, products, norm) for query, norm in zip(queries, norms, strict=True)
         ]
         self.outs = [fixed_linear(a.out.weight, a.out.bias, products) for a in attentions]
-        # the same by heads, [L * H, D, E], and what goes with them
+        # for the merged form: weights by head, [L * H, D, E], and biases
         self.standardise = [Standardise(norm) if norm else None for norm in norms]
         read = [
             with_norm(*query, norm) if norm else query
@@ -124,11 +124,11 @@ class SourceAttentions:
 
 
 def is_merged(sentences: int, length: int, heads: int, width: int) -> bool:
-    """Return whether products with the merged matrices are quicker.
+    """Return whether products with the merged matrices are faster.
 
-    Every step reads two of H*S x E numbers for each sentence, where the products of the model read
-    two of E x E numbers for all. Searches for 2, 4, 8, 16 sentences of 6 to 19 tokens took 0.87,
-    0.95, 1.03, 1.06 times as long with them, E 256 and H 4.
+    Every step reads two matrices of H*S x E numbers for each sentence, where the products of the
+    model read two of E x E numbers for all sentences. Searches for 2, 4, 8, 16 sentences of 6 to 19
+    tokens took 0.87, 0.95, 1.03, 1.06 times as long with them, E 256 and H 4.
     """
     return sentences * heads * length < 2 * width
 
@@ -139,7 +139,7 @@ class MergedSource:
     Args:
         weights: of all layers.
         keys: [L * H, B * S, D].
-        values: the same.
+        values: [L * H, B * S, D].
         bias: 0 on real source positions, -inf on padding, [B, S].
     """
 
@@ -247,7 +247,7 @@ class PlainSource:
             self._bias = self._bias.index_select(0, sentences)
 
     def keep(self, sentences: Tensor) -> None:
-        """Move some sentences, [B'], to the front of buffers, which stay as large."""
+        """Move some sentences, [B'], to the front of these buffers, whose size stays."""
         keep_sentences(self._keys, 1, sentences)
         keep_sentences(self._values, 1, sentences)
         if self._bias is not None:
@@ -259,7 +259,7 @@ class PlainSource:
         return PlainSource(self._weights, self._keys[:, :count], self._values[:, :count], bias)
 
     def load(self, other: PlainSource) -> None:
-        """Copy the sentences of another one to the front of buffers with a bias."""
+        """Copy the sentences of `other` to the front of these buffers, which have a bias."""
         assert self._bias is not None
         B, S = other._keys.shape[1], other.length
         self._keys.zero_()[:, :B, ..., :S] = other._keys

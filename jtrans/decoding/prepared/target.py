@@ -1,8 +1,8 @@
 """Keys and values of all layers and hypotheses, in slots that are written in place.
 
 As in `jtrans.nn.beam_cache`, the hypotheses of a sentence share its slots, and reordering the beam
-moves no vectors. Here the slots of all layers are one tensor, and which of them belong to a
-hypothesis is kept as the bias that attention adds, 0 or -inf.
+moves no vectors. Here the keys and values of a layer are one tensor, and the slots of a
+hypothesis's prefix are kept as the bias that attention adds, 0 or -inf.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jtrans.decoding.prepared.fixed_linear import input_type
 from jtrans.nn.beam_cache import KeyValueCache, live_slots
 from jtrans.nn.memory import require_memory
 
-MOST_AT_ONCE = 256  # slots
+MOST_AT_ONCE = 256  # slots allocated for expected positions
 # The fewest positions that attention reads: on a CPU the softmax over less than a vector of AVX-512
 # is computed one number at a time. 1,280 rows of 14 numbers took 296 us, of 16 numbers 20.
 LEAST_READ = 16
@@ -59,11 +59,10 @@ class TargetSlots:
         self.used = 0  # slots written
         # a search begins with one hypothesis of each sentence
         room = max(2 * beam, LEAST_READ)
-        # of each layer, [2, B, H, room, D]; the system gives one tensor back when it is freed, if
-        # it is large, and writing to fresh memory took as long as attention itself
+        # a tensor for each layer: a single large one would be returned to the system when it is
+        # freed, and writing to fresh memory took as long as attention itself
         shape = (2, sentences, heads, room, width // heads)
         self.held = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(layers)]
-        # 0 on the slots that make up a hypothesis's prefix, [B * beam, room]
         self.bias = torch.full((sentences * beam, room), -math.inf, dtype=dtype, device=device)
         self._own = own_slots(beam, self.bias)
         self._parts = self._by_head()
@@ -189,7 +188,7 @@ def own_slots(beam: int, like: Tensor) -> Tensor:
 
 
 def at_least_read(bias: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
-    """Pad sources that are shorter than `LEAST_READ`.
+    """Return sources padded to `LEAST_READ` positions, if they are shorter.
 
     Args:
         bias: 0 on real source positions, -inf on padding, [..., S].
@@ -205,9 +204,9 @@ def keep_sentences(held: Tensor, dim: int, sentences: Tensor) -> Tensor:
     """Move sentences to the front of `held`, in place, and return that part of it.
 
     Args:
-        held: numbers of each sentence.
-        dim: the axis of sentences.
-        sentences: which come first, [B'].
+        held: a tensor with an axis of sentences.
+        dim: that axis.
+        sentences: those to move, in order, [B'].
     """
     B = len(sentences)
     place = torch.arange(B, device=sentences.device)
@@ -218,10 +217,10 @@ def keep_sentences(held: Tensor, dim: int, sentences: Tensor) -> Tensor:
 
 
 def attention_type(products: torch.dtype, device: torch.device) -> torch.dtype:
-    """Return the type of keys, values and attention beside products of a type.
+    """Return the type of keys, values and attention, given that of the other products.
 
     On a CPU it is float32 at least: batches of tiny products in bfloat16 take longer there. A step
-    of 6 layers for one sentence took 3.8 ms in place of 5.7, of bfloat16 throughout.
+    of 6 layers for one sentence took 3.8 ms, and 5.7 ms in bfloat16 throughout.
     """
     if products == torch.bfloat16 and device.type == "cpu":
         return torch.float32

@@ -52,7 +52,7 @@ class PreparedState:
     def select(self, rows: Tensor) -> PreparedState:
         """Return the state of the hypotheses `rows`, [B', beam']; this one must not be reused."""
         B, beam = self.sentences, self.slots.beam
-        if len(rows) != B:  # while all go on, they keep their order
+        if len(rows) != B:  # sentences have left; otherwise their order is kept
             self.source.select(rows[:, 0] // beam)
         self.slots.select(rows)
         return self
@@ -158,7 +158,7 @@ class PreparedTransformer:
             layer = layers[n]
             self_norm, cross_norm, ffn_norm = layer.norms
             x = layer.out.add_to(x, slots.attend(n, layer.projection(x)))
-            if pre_norm:  # in the maps that read x
+            if pre_norm:  # the norms are part of the maps that read x
                 return layer.feed_forward.add_to(source.attend(n, x))
             x = cross_norm(source.attend(n, self_norm(x)))
             return ffn_norm(layer.feed_forward.add_to(x))
@@ -179,7 +179,7 @@ def prepare_transformer(model: Transformer, precision: str) -> PreparedTransform
 def prepare_transformer_pp(
     model: TransformerPlusPlus, precision: str
 ) -> PreparedTransformer | None:
-    """Prepare a Transformer++; with convolution only on a CPU."""
+    """Prepare a Transformer++; None with convolution on a device other than a CPU."""
     if model.config.convolution and model.device.type != "cpu":
         return None
     return PreparedTransformer(model, model, precision)

@@ -24,8 +24,8 @@ from jtrans.nn.memory import is_out_of_memory
 
 _log = logging.getLogger(__name__)
 
-# A piece of mixed lengths needs some dozens in turn: fewer would be captured again and again. The
-# memory of their caches is limited by itself.
+# A text of mixed lengths needs some dozens in turn: with a lower limit they would be captured again
+# and again. The memory of their caches has a limit of its own.
 MOST_GRAPHS = 128
 MEMORY_SHARE = 0.25  # of a GPU, for all of them
 LEAST_SLOTS, LEAST_SOURCE = 64, 16
@@ -82,8 +82,8 @@ class StepGraphs(Generic[Step]):
     Args:
         build: allocates the buffers of a bucket and returns the step.
         capture: turns a step into its replay.
-        most: how many are kept.
-        most_bytes: of all their buffers, unless a single one needs more.
+        most: the most steps to keep.
+        most_bytes: the most bytes of all their buffers, unless a single step needs more.
     """
 
     def __init__(
@@ -96,20 +96,22 @@ class StepGraphs(Generic[Step]):
         self._build, self._capture = build, capture
         self._most, self._most_bytes = most, most_bytes
         self.kept: OrderedDict[Bucket, Step] = OrderedDict()
-        self._asked: Counter[Bucket] = Counter()
+        self._requests: Counter[Bucket] = Counter()
         self.has_failed = False
 
     def offer(self, bucket: Bucket, user: object) -> Step | None:
         """Return the step of a bucket for a search; None if the search must do without.
 
-        That is so while few searches have asked for the bucket, while another search uses it, and
-        after a capture has failed. Otherwise as `take`.
+        That is so while few searches have requested the bucket, while another search uses it, and
+        after a capture has failed. Otherwise the step is that of `take`.
         """
         step = self.kept.get(bucket)
         if step is None or step.is_used:
-            is_wanted = step is None and self._asked[bucket] + 1 >= WANTED and not self.has_failed
+            is_wanted = (
+                step is None and self._requests[bucket] + 1 >= WANTED and not self.has_failed
+            )
             if not is_wanted:
-                self._asked[bucket] += 1
+                self._requests[bucket] += 1
                 return None
         return self.take(bucket, user)
 
@@ -120,7 +122,7 @@ class StepGraphs(Generic[Step]):
         """
         step = self.kept.get(bucket)
         if step is None or step.is_used:
-            self._asked[bucket] += 1
+            self._requests[bucket] += 1
             step = self._new(bucket)
         if not self.has_failed:
             self.kept[bucket] = step
@@ -136,10 +138,10 @@ class StepGraphs(Generic[Step]):
         Returns:
             Whether a search that ran out of memory may find more of it.
         """
-        was_captured = max(self._asked.values(), default=0) >= WANTED  # or has failed
+        was_captured = max(self._requests.values(), default=0) >= WANTED  # or has failed
         may_help = bool(self.kept) or was_captured
         self.kept.clear()
-        self._asked.clear()
+        self._requests.clear()
         return may_help
 
     def _are_too_many(self) -> bool:
@@ -172,7 +174,7 @@ class StepGraphs(Generic[Step]):
 
 
 def memory_for_graphs(device: torch.device) -> float:
-    """Return how many bytes the buffers of captured steps may take."""
+    """Return the most bytes that the buffers of captured steps may have."""
     if device.type != "cuda":
         return math.inf
     return MEMORY_SHARE * torch.cuda.get_device_properties(device).total_memory

@@ -2,7 +2,7 @@
 
 A step adds a column of S positions to the grid of every hypothesis. A step of many rows, which
 takes the GPU longer to compute than to launch, is not captured, as buffers have idle parts: the
-model takes its own step, as it does for a size that no other search has needed yet.
+model computes it itself, as it does for a size that no other search has needed yet.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ MOST_ROWS = 16_384
 class JointSource:
     """What a column reads of the source, in buffers or of a search."""
 
-    states: Tensor  # [B, S, E], of a joined grid half as wide
-    first_layer: Tensor  # their share of its queries, keys and values, [B, S, 3E]
+    states: Tensor  # [B, S, E], half as wide if grid = "concat"
+    first_layer: Tensor  # their share of the first layer's queries, keys and values, [B, S, 3E]
     bias: Tensor  # 0 on real source positions, -inf on padding, [B, S]
 
     @property
@@ -56,7 +56,7 @@ class JointSource:
             keep_sentences(each, 0, sentences)
 
     def load(self, other: JointSource) -> None:
-        """Copy the sentences of another one to the front; idle lanes are without padding."""
+        """Copy the sentences of `other` to the front; idle lanes are without padding."""
         B, S = other.bias.shape
         self.states.zero_()[:B, :S] = other.states
         self.first_layer.zero_()[:B, :S] = other.first_layer
@@ -162,7 +162,7 @@ class GraphReformer(GraphForm[ReformerState, JointSource]):
         return GraphState(self, plain, sentences=len(memory.mask))
 
     def bucket(self, plain: ReformerState) -> Bucket | None:
-        """Return what would hold an ordinary state, unless it has many rows."""
+        """Return the sizes that would hold an ordinary state; None if it has many rows."""
         B, beam, slots = plain.cache.mask.shape
         bucket = Bucket.holding(B, beam, plain.memory.mask.shape[1], slots + beam)
         return bucket if bucket.lanes * beam * bucket.source <= MOST_ROWS else None

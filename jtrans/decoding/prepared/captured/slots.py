@@ -1,9 +1,9 @@
 """A step of the search on buffers of fixed sizes, whose keys and values are kept in slots.
 
-What other prepared steps do with Python's numbers is done with tensors here: the position and the
+What other prepared steps do with numbers in Python is done with tensors here: the position and the
 new slots are counted on the device, and the order of the hypotheses is a buffer that is read at the
-beginning of the step. Attention reads all slots; a bias of -inf leaves out those that are not a
-hypothesis's own, or not yet written.
+beginning of the step. Attention reads all slots; a bias of -inf leaves out those that are not in a
+hypothesis's prefix, or not yet written.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class StaticSource(Protocol):
         ...
 
     def load(self, other: Self) -> None:
-        """Copy the sentences of another one to the front of these buffers; clear the rest."""
+        """Copy the sentences of `other` to the front of these buffers; clear the rest."""
         ...
 
     def keep(self, sentences: Tensor) -> None:
@@ -61,7 +61,7 @@ class Contents(Generic[Source]):
     length: int  # positions read
 
     def compacted(self) -> Contents[Source]:
-        """Leave out slots that no hypothesis needs, if many are dead; asking waits for a GPU."""
+        """Leave out slots that no hypothesis needs, if many are dead; the check waits for a GPU."""
         bias, B = self.bias[:, : self.used], self.held[0].shape[1]
         beam = len(bias) // B
         is_live = (bias == 0.0).view(B, beam, self.used).any(1)  # [B, slots]
@@ -128,7 +128,7 @@ class SlotStep(StaticStep, Generic[Source]):
         raise NotImplementedError
 
     def work(self) -> Tensor:
-        """Read a token of each hypothesis, [lanes * beam, E]."""
+        """Read a token of each hypothesis and return hidden states, [lanes * beam, E]."""
         bucket, embedding = self.bucket, self.embedding
         self.bias.copy_(self.bias.index_select(0, self.row))
         self.bias.index_copy_(1, self.new, self._own)
@@ -143,7 +143,7 @@ class SlotStep(StaticStep, Generic[Source]):
         return hidden
 
     def attend_to_slots(self, layer: int, parts: Tensor) -> Tensor:
-        """Write the new slots and attend to all that are a hypothesis's own.
+        """Write the new slots and attend to those of each hypothesis's prefix.
 
         Args:
             layer: its number.
@@ -151,7 +151,7 @@ class SlotStep(StaticStep, Generic[Source]):
                 positions.
 
         Returns:
-            What queries mix of the values, [B, A, H, beam, D], in the order in memory of `parts`.
+            The weighted sums of values, [B, A, H, beam, D], with the memory layout of `parts`.
         """
         held = self.held[layer]
         by_line = held.view(2, *parts.shape[1:4], *held.shape[-2:])
@@ -172,7 +172,7 @@ class SlotStep(StaticStep, Generic[Source]):
         """Fill all buffers but those of the sources."""
         used, count = contents.used, len(contents.bias)
         for held, other in zip(self.held, contents.held, strict=True):
-            held.zero_()  # left by another search; not finite, it would spread even with weight 0
+            held.zero_()  # nan left by another search would spread even with weight 0
             part = held[:, : other.shape[1]]
             if held.dim() > 5:  # lines of source positions
                 part = part[:, :, : other.shape[2]]

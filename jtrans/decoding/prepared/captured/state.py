@@ -33,7 +33,7 @@ Plain = TypeVar("Plain", bound=Selectable)
 class GraphForm(ABC, Generic[Plain, Source]):
     """A prepared form whose steps are captured as CUDA graphs.
 
-    The first step of a search, with one hypothesis for each sentence, is that of the form without.
+    The first step of a search, with one hypothesis for each sentence, is that of `plain`.
 
     Args:
         plain: the form without graphs.
@@ -64,7 +64,7 @@ class GraphForm(ABC, Generic[Plain, Source]):
         """Return the state of B x beam empty prefixes."""
 
     def step(self, token: Tensor, state: GraphState[Plain, Source]) -> Tensor:
-        """Read one more token of each hypothesis, [N] -> [N, E]; until the next step."""
+        """Read one more token of each hypothesis, [N] -> [N, E], valid until the next step."""
         return state.step(token)
 
     def project(self, hidden: Tensor) -> Tensor:
@@ -73,7 +73,7 @@ class GraphForm(ABC, Generic[Plain, Source]):
 
     @abstractmethod
     def bucket(self, plain: Plain) -> Bucket | None:
-        """Return the sizes that would hold an ordinary state; None if it must stay one."""
+        """Return the sizes that would hold an ordinary state; None if it must remain one."""
 
     @abstractmethod
     def contents(self, plain: Plain) -> Contents[Source]:
@@ -89,17 +89,17 @@ class GraphState(Generic[Plain, Source]):
         self.taken: SlotStep[Source] | None = None
         self.sentences, self.used, self.length = sentences, 0, 0
         self.prepare: Callable[[SlotStep[Source]], None] | None = None  # called on new buffers
-        self._asked: Bucket | None = None
+        self._requested: Bucket | None = None
 
     @property
     def room(self) -> int:
-        """Steps for which the buffers taken have slots."""
+        """The number of steps for which the buffers have slots."""
         if self.taken is None:
             return 0
         return (self.taken.bucket.slots - self.used) // self.taken.bucket.beam
 
     def advanced(self, steps: int) -> None:
-        """Count steps that were done on the buffers taken."""
+        """Count steps that were done on the buffers."""
         assert self.taken is not None
         self.used, self.length = self.used + steps * self.taken.bucket.beam, self.length + steps
 
@@ -127,7 +127,7 @@ class GraphState(Generic[Plain, Source]):
         return self.taken.replay()[: len(token)]
 
     def _reorder(self, step: SlotStep[Source], rows: Tensor) -> None:
-        """Let the first lanes go on as `rows`, [B', beam]."""
+        """Continue in the first lanes with the hypotheses `rows`, [B', beam]."""
         bucket, B = step.bucket, len(rows)
         flat = rows.flatten()
         if self.sentences != B:
@@ -150,14 +150,14 @@ class GraphState(Generic[Plain, Source]):
             step.load_slots(contents)
             self.used = contents.used
             return
-        self._asked = bucket
+        self._requested = bucket
         self._load(self.form.graphs.take(bucket, self), contents)
 
     def _offered(self, bucket: Bucket) -> SlotStep[Source] | None:
-        """Return the step of a bucket; None if there is none, which is asked once for a size."""
-        if bucket == self._asked:
+        """Return the step of a bucket; None without one, or if it was the last one requested."""
+        if bucket == self._requested:
             return None
-        self._asked = bucket
+        self._requested = bucket
         return self.form.graphs.offer(bucket, self)
 
     def _load(self, step: SlotStep[Source], contents: Contents[Source]) -> None:

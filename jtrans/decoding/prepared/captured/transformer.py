@@ -45,7 +45,7 @@ class StaticTransformerStep(SlotStep[PlainSource]):
         return self.form.layers_of(vectors.flatten(0, 1), self, self.source)
 
     def attend(self, layer: int, projected: Tensor) -> Tensor:
-        """Write the new slots and attend to all that are a hypothesis's own, [N, 3E] -> [N, E]."""
+        """Write the new slots and attend to those of each prefix, [N, 3E] -> [N, E]."""
         _, B, H, _, D = self.held[layer].shape
         parts = projected.view(B, 1, -1, 3, H, D).permute(3, 0, 1, 4, 2, 5)
         return self.attend_to_slots(layer, parts).transpose(2, 3).reshape(-1, H * D)
@@ -70,7 +70,7 @@ class GraphTransformer(GraphForm[PreparedState, PlainSource]):
         return GraphState(self, plain, sentences=len(memory.mask))
 
     def bucket(self, plain: PreparedState) -> Bucket | None:
-        """Return what would hold an ordinary state after the first step; None for others."""
+        """Return the sizes that would hold an ordinary state after the first step; else None."""
         slots, source = plain.slots, plain.source
         if slots.length != 1 or not isinstance(source, PlainSource):
             return None

@@ -214,7 +214,7 @@ class PreparedPervasive:
         self.output = fixed_linear(model.output.weight, model.output.bias, products)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
-        """Compute all that depends on the source alone; it is little, so in float32."""
+        """Compute all that depends on the source alone: in float32, as it is little work."""
         return self.model.encode(source, source_mask)
 
     def begin(self, memory: Memory, beam: int) -> PervasiveRows:

@@ -1,8 +1,8 @@
 """What the convolutions of pervasive attention have read, in rings that are written in place.
 
 A convolution reads the last R rows of a hypothesis's grid. The rows of a sentence lie in a ring of
-R x beam places: a new row takes the place of one that no hypothesis can need any more. No row moves
-when hypotheses change their order or sentences leave; each hypothesis knows the places of its rows.
+R x beam places: a new row replaces one that no hypothesis can need any more. No row moves when
+hypotheses change their order or sentences leave, only the list of places of each hypothesis's rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class GridRings:
     """The rows of N = A x beam hypotheses in all layers.
 
     Args:
-        sizes: numbers of a row, S x channels, by layer.
+        sizes: the size of a row in each layer, S x channels.
         count: R, the rows that a convolution reads, the new one included.
         sentences: A.
         beam: hypotheses of each.
@@ -67,11 +67,11 @@ class GridRings:
 
     @property
     def _room(self) -> int:
-        """For how many hypotheses of each sentence there are places."""
+        """The number of hypotheses of each sentence that there are places for."""
         return self._first.shape[1]
 
     def _change_beam(self) -> None:
-        """Move all rows to rings of another size: at the beginning of a search."""
+        """Move all rows to rings of another size, at the beginning of a search."""
         held, n = self._rings, self._places.shape[1]
         sentences = len(self._first)
         self._rings = self._allocate(sentences)
