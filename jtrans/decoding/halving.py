@@ -1,6 +1,6 @@
 """Process batches of sentences, halving those that do not fit into memory.
 
-What is only there for speed, such as CUDA graphs, makes room first.
+Memory that is only used for speed, such as that of CUDA graphs, is freed first.
 """
 
 from __future__ import annotations

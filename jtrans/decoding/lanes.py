@@ -71,7 +71,7 @@ def in_lanes(
             with torch.inference_mode(with_inference):
                 for item in compute(waiting):
                     done.put(item)
-        except BaseException as raised:  # raised again where results are taken
+        except BaseException as raised:  # raised again in the calling thread
             error = raised
         done.put(_Ended(error))
 
@@ -110,10 +110,7 @@ def _results(done: SimpleQueue[Item | _Ended], lanes: int) -> Iterator[Item]:
 
 @contextlib.contextmanager
 def only_while(is_wanted: Callable[[], bool]) -> Iterator[None]:
-    """Raise `Unwanted` in searches within the context once `is_wanted` returns False.
-
-    It is called at every step.
-    """
+    """End searches within the context by `Unwanted` at the first step when `is_wanted` is False."""
     before = _is_wanted.set(is_wanted)
     try:
         yield

@@ -220,10 +220,10 @@ class Constraints:
         ConfigError: a value of another type.
     """
 
-    prefix: str = ""  # what the translation begins with
-    prefix_tokens: Sequence[str] = ()  # the same as tokens of the model, in place of `prefix`
-    required: Sequence[str] = ()  # phrases that it contains
-    forbidden: Sequence[str] = ()  # phrases that it does not contain
+    prefix: str = ""  # what the translation must begin with
+    prefix_tokens: Sequence[str] = ()  # a prefix as tokens of the model, instead of `prefix`
+    required: Sequence[str] = ()  # phrases that it must contain
+    forbidden: Sequence[str] = ()  # phrases that it must not contain
 
     def __post_init__(self) -> None:
         check_argument("prefix", self.prefix, str)
@@ -290,7 +290,7 @@ class TranslationExtras:
         grid: add the weights of a joint model.
 
     Raises:
-        DecodingError: a value that cannot be used, or that has no effect beside others.
+        DecodingError: a value that cannot be used, or that has no effect together with others.
     """
 
     sampling: SamplingOptions | None = None

@@ -70,10 +70,7 @@ class Tagger:
     def tag(
         self, lines: Sequence[str], progress: Progress = Silent(), first_line: int = 1
     ) -> list[TaggedLine]:
-        """Tag raw lines, in order; an empty line has no words.
-
-        `first_line` is the number of the first one, for messages.
-        """
+        """Tag raw lines, in order, numbered from `first_line`; an empty line has no words."""
         words = [self._cased.segment(line) for line in lines]
         tagged = self.tag_words(list(map(self.side.recase, words)), progress, first_line)
         return [self._shown(*both) for both in zip(words, tagged, strict=True)]

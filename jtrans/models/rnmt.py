@@ -63,11 +63,7 @@ class RecurrentDecoderLayer(Layer):
         return self.finish(x, states)
 
     def step(self, x: Tensor, context: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
-        """Read one step, two [N, E].
-
-        Returns:
-            The output, [N, E], and the state and cell of the LSTM, [2, N, E], as in `before`.
-        """
+        """Read one step, two [N, E] -> [N, E]; also return the next state and cell, [2, N, E]."""
         after = torch.stack(self.lstm.step(torch.cat([x, context], dim=-1), *before))
         return self.finish(x, after[0]), after
 

@@ -20,9 +20,8 @@ from jtrans.nn.softmax import mask_bias
 class KeyValueCache:
     """Keys and values of the slots of one layer, [B, ..., H, slots, D].
 
-    When the slots are used up, the capacity doubles, so that most new slots are written in place;
-    from `long` slots on it grows by a quarter, which still costs little beside reading all slots
-    at every step.
+    When the slots are used up, the capacity doubles, so that most are written in place; from `long`
+    slots on it grows by a quarter, which costs little beside reading all slots at every step.
 
     Args:
         checked: the number of caches of this size for which this one checks the available memory

@@ -191,7 +191,7 @@ def _prepare(device: torch.device, margin: float, rounds: int) -> DeviceInfo:
     if device.type == "cuda":
         _keep_kernels()
         fault = missing_triton()
-        note = f"attention without our kernels, as {fault}" if fault else ""
+        note = f"attention without the kernels of jtrans: {fault}" if fault else ""
         return DeviceInfo(device_name(device), 0, "cuBLAS", note)
     if device.type != "cpu":
         return DeviceInfo(device.type, 0, "")

@@ -71,8 +71,7 @@ class Encoder(nn.Module):
         rates: the dropout rates of `EncoderLayer`.
 
     Attributes:
-        stack: gives each layer its input: the output of the layer before, unless a system replaces
-            the stack, as DLCL does.
+        stack: gives each layer its input, the output of the one before; DLCL replaces it.
     """
 
     def __init__(

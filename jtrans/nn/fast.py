@@ -4,9 +4,8 @@ The plain form is the block's `forward`, its equation. Fast forms give the same 
 
 * `KERNELS`: by device, replacements of ``block(x)``;
 * `IN_BLOCKS`: by device, replacements of a block together with the layer norm before it and the
-  residual around it, which compute a block of positions at a time in a CPU's cache. They are used
-  in training, and without gradients on large grids, whose hidden layers and attention weights would
-  not fit into memory.
+  residual around it, for a block of positions at a time in a CPU's cache: in training, and without
+  gradients on large grids, whose hidden layers and attention weights would not fit into memory.
 
 The plain form is used for every block and device without a fast one, and always while attention is
 recorded. `Residual` calls `compute` and `form_in_blocks`, joint models call `reduce`; a system that
@@ -107,8 +106,7 @@ def form_in_blocks(
     Args:
         block: as in `compute`.
         x: the running state, before the norm.
-        saves_memory: choose the form in blocks even where it is slower than the plain form, and let
-            it recompute more.
+        saves_memory: choose the form in blocks even where it is slower, and let it recompute more.
         has_norm: whether there is a norm before the block, whose result is recomputed.
         arguments: the further arguments of the block.
     """

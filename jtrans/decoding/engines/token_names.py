@@ -10,9 +10,8 @@ from jtrans.text.vocabulary import SPECIALS, Vocabulary
 def token_names(vocabulary: Vocabulary) -> list[str]:
     """Return a name for every id: the token itself, wherever that is unique.
 
-    Some published dictionaries list a token twice. The entry that texts are encoded with keeps the
-    name, in the case of a special token the special entry; the id is added to the names of the
-    others, as in ``the#17``.
+    Some published dictionaries list a token twice. The entry that texts are encoded with, or that
+    of a special token, keeps the name; the id is added to the names of others, as in ``the#17``.
     """
     counts = Counter(vocabulary.tokens)
     names = list(vocabulary.tokens)

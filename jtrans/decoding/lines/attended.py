@@ -110,7 +110,7 @@ class AttentionReader:
                 self._target_words(translation.tokens[:-1], constraints.words),
             )
             alignment = dict(read_off(weights, *words))[READINGS[0]]
-            # a last piece that is only BPE's marker makes no word
+            # a last piece that is only BPE's marker forms no word
             alignment = [(i, j) for i, j in alignment if j < len(translation.words)]
             if extras.unk_replace and UNKNOWN in translation.tokens:
                 side = self.pipeline.source

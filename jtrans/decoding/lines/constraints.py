@@ -81,7 +81,7 @@ class ConstraintEncoder:
             for text, ids in self._phrases(constraints.forbidden, "forbidden", line).items()
         }
         self._check_possible(required, forbidden, prefix, words, line)
-        maximal = [
+        outer = [
             ids
             for ids in required.values()
             if not any(
@@ -93,9 +93,7 @@ class ConstraintEncoder:
         for phrase in forbidden_words:
             spellings += self._after_unknown(words, phrase)
         spellings = [[*ids] for ids in dict.fromkeys(map(tuple, spellings))]
-        return EncodedConstraints(
-            prefix, maximal, spellings, self.continued, words, forbidden_words
-        )
+        return EncodedConstraints(prefix, outer, spellings, self.continued, words, forbidden_words)
 
     def _prefix(self, words: list[str], tokens: Sequence[str], line: int) -> list[int]:
         """Return the ids of a prefix, which is raw words or tokens of the model."""

@@ -247,7 +247,7 @@ class PlainSource:
             self._bias = self._bias.index_select(0, sentences)
 
     def keep(self, sentences: Tensor) -> None:
-        """Move some sentences, [B'], to the front of these buffers, whose size stays."""
+        """Move some sentences, [B'], to the front of these buffers, whose size does not change."""
         keep_sentences(self._keys, 1, sentences)
         keep_sentences(self._values, 1, sentences)
         if self._bias is not None:

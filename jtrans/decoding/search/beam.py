@@ -149,7 +149,7 @@ class _Search:
         self.step += 1
 
     def _is_eventful(self, best: Continuations) -> bool:
-        """Return whether a hypothesis or sentence may end: on a GPU always, to wait for nothing."""
+        """Return whether a hypothesis or sentence may end; on a GPU always True: checking waits."""
         if not self.checks_every_step or self.step + 1 >= self.next_limit:
             return True
         if self.has_final and self.options.stopping == "bound":
@@ -275,9 +275,6 @@ def _in_places(keep: Tensor, done: Tensor) -> Tensor:
     Args:
         keep: rows of unfinished sentences, in order, [A'].
         done: whether each sentence is done, [A].
-
-    Returns:
-        The same rows in another order, [A'].
     """
     places = torch.arange(len(keep), device=keep.device)
     places[done[: len(keep)]] = keep[keep >= len(keep)]

@@ -37,7 +37,7 @@ class Replayed(NamedTuple):
     ends: Tensor  # which of the best k continuations end, [A, k]
     parent: Tensor  # of the best k, [A, k]
     log_prob: Tensor  # of the best k, [A, k]
-    left: Continuations  # the k that go on
+    left: Continuations  # the k that survive
 
 
 class CapturedChoice:

@@ -31,8 +31,8 @@ class SearchConstraints:
     """The constraints on the translation of one sentence, as target ids without ``</s>``."""
 
     prefix: Ids = ()  # its first tokens, fewer than its limit
-    required: Sequence[Ids] = ()  # phrases that it contains
-    forbidden: Sequence[Ids] = ()  # phrases that it does not contain
+    required: Sequence[Ids] = ()  # phrases that it must contain
+    forbidden: Sequence[Ids] = ()  # phrases that it must not contain
     # the tokens that end within a word, the same for all sentences
     continued: frozenset[int] = frozenset()
 

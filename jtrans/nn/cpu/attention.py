@@ -124,7 +124,7 @@ class _Attention:
 
     def forward(self, y: Tensor, part: Part) -> Tensor:
         projected = linear(rows(y), self.w_in, self.b_in).view(*y.shape[:-1], -1)
-        qkv = _split_heads(projected, self.heads, 3).contiguous()
+        qkv = _by_head(projected, self.heads, 3).contiguous()
         self.saved.append(qkv)
         with onednn_for_short_products(self.dtype):
             weights, mixed = self._attend(qkv, part)
@@ -134,9 +134,7 @@ class _Attention:
 
     def backward(self, y: Tensor, gradient: Tensor, part: Part) -> Tensor:
         d_w_in, d_b_in, d_w_out, d_b_out = self.gradients
-        d_mixed = _split_heads(product(gradient, self.w_out).view_as(y), self.heads, 1)[
-            0
-        ].contiguous()
+        d_mixed = _by_head(product(gradient, self.w_out).view_as(y), self.heads, 1)[0].contiguous()
         qkv = self.saved.popleft()
         with onednn_for_short_products(self.dtype):
             if self.keeps:
@@ -195,12 +193,12 @@ def _dropped(weights: Tensor, mask: Tensor | None) -> Tensor:
     return weights if mask is None else weights * mask
 
 
-def _split_heads(x: Tensor, heads: int, count: int) -> Tensor:
+def _by_head(x: Tensor, heads: int, count: int) -> Tensor:
     """View [b, a, L, count E] by heads: [count, H, b, a, L, D]."""
     return x.view(*x.shape[:-1], count, heads, -1).permute(3, 4, 0, 1, 2, 5)
 
 
 def _join_heads(x: Tensor) -> Tensor:
-    """Undo `_split_heads`: [count, H, b, a, L, D] to rows [b a L, count E]."""
+    """Undo `_by_head`: [count, H, b, a, L, D] to rows [b a L, count E]."""
     count, H, b, a, L, D = x.shape
     return x.permute(2, 3, 4, 0, 1, 5).reshape(b * a * L, count * H * D)

@@ -73,8 +73,7 @@ class _FeedForward:
 
     @functools.cached_property
     def scaled_w2(self) -> Tensor:
-        # where the mask is 0, so is the hidden layer, and `relu_gradient_` clears the gradient;
-        # elsewhere the mask is one scale, which w2 can include
+        # where the mask is 0, `relu_gradient_` clears the gradient; elsewhere it is one scale
         return self.w2 if self.mask is None else self.w2 * self.mask.max()
 
     def forward(self, y: Tensor, part: Part) -> Tensor:

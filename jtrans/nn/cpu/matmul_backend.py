@@ -1,7 +1,6 @@
 """The library that multiplies float32 matrices on a CPU: MKL, or oneDNN if that is as exact.
 
-On some processors the switch that selects oneDNN also lets it compute in bfloat16; there it is not
-used.
+On some processors the switch that selects oneDNN makes it compute in bfloat16; there it is unused.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ _holders = 0  # open contexts of `hold_backend`, in which the switch stays as it
 
 
 def take_faster_backend(margin: float, rounds: int) -> str:
-    """Measure MKL and oneDNN, use the faster one from now on, and return its name.
-
-    Without oneDNN the name is ``BLAS``.
+    """Use the faster of MKL and oneDNN from now on; return its name, ``BLAS`` without oneDNN.
 
     Args:
         margin: how many times as fast as MKL oneDNN must be to be chosen.
@@ -43,8 +40,7 @@ def take_faster_backend(margin: float, rounds: int) -> str:
         for backend, precision in PRECISIONS.items():
             torch.set_float32_matmul_precision(precision)
             seconds[backend] = min(seconds[backend], product_seconds(x, w))
-    # the last product was oneDNN's, so the check is of oneDNN
-    if margin * seconds["oneDNN"] < seconds["MKL"] and is_real_float32():
+    if margin * seconds["oneDNN"] < seconds["MKL"] and is_real_float32():  # oneDNN is in use
         return "oneDNN"
     torch.set_float32_matmul_precision(PRECISIONS["MKL"])
     return "MKL"

@@ -18,9 +18,7 @@ FEW = 2**24  # from this many multiplications on, generating code for each shape
 
 @contextlib.contextmanager
 def in_float32_if_few(x: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the factors of a batch of products, in float32 if it is small and trained in bf16.
-
-    On a CPU only.
+    """Yield both factors of a batch of products, in float32 if small and trained on a CPU in bf16.
 
     Args:
         x: [n, L, D]; its type is that of the product.

@@ -30,8 +30,7 @@ class CudaCapture:
     def __init__(self, device: torch.device, warm_ups: int = WARM_UPS) -> None:
         self._device, self._warm_ups = device, warm_ups
         self._graphs: weakref.WeakSet[torch.cuda.CUDAGraph] = weakref.WeakSet()
-        # not torch's default capture stream, which is one of the first device used
-        self._stream: torch.cuda.Stream | None = None
+        self._stream: torch.cuda.Stream | None = None  # torch's own is of the first device used
 
     def __call__(self, work: Replay) -> Replay:
         """Do the work a few times, with whatever its tensors hold, and capture it."""

@@ -91,7 +91,7 @@ def _kernel(  # type: ignore[no-untyped-def]
     if HAS_BIAS:
         total += tl.load(bias + column, mask=column < COLUMNS, other=0.0)[None, :].to(tl.float32)
     if HAS_RELU:
-        total = tl.where(total < 0.0, 0.0, total)  # nan stays
+        total = tl.where(total < 0.0, 0.0, total)  # keeps nan
     place = row[:, None] * COLUMNS + column[None, :]
     if HAS_RESIDUAL:
         total += tl.load(residual + place, mask=is_row & is_column, other=0.0).to(tl.float32)

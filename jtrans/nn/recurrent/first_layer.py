@@ -59,8 +59,7 @@ class AttentiveLstm(Layer):
         joint_weight = torch.cat([self.lstm.state.weight, context_weight], dim=1)
         query_weight, query_bias = self.attention.query_projection()
         B, H, S, _ = source.keys.shape
-        # the first context is the one before the first step
-        weights = source.keys.new_empty(()).expand(len(x) + 1, B, H, S)
+        weights = source.keys.new_empty(()).expand(len(x) + 1, B, H, S)  # one before all steps
         joint, weights, *_ = attentive_operator(
             x.to(dtype),
             *source,

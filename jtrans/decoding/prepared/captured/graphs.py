@@ -96,22 +96,20 @@ class StepGraphs(Generic[Step]):
         self._build, self._capture = build, capture
         self._most, self._most_bytes = most, most_bytes
         self.kept: OrderedDict[Bucket, Step] = OrderedDict()
-        self._requests: Counter[Bucket] = Counter()
+        self._needed: Counter[Bucket] = Counter()
         self.has_failed = False
 
     def offer(self, bucket: Bucket, user: object) -> Step | None:
         """Return the step of a bucket for a search; None if the search must do without.
 
-        That is so while few searches have requested the bucket, while another search uses it, and
+        That is so while few searches have needed the bucket, while another search uses it, and
         after a capture has failed. Otherwise the step is that of `take`.
         """
         step = self.kept.get(bucket)
         if step is None or step.is_used:
-            is_wanted = (
-                step is None and self._requests[bucket] + 1 >= WANTED and not self.has_failed
-            )
+            is_wanted = step is None and self._needed[bucket] + 1 >= WANTED and not self.has_failed
             if not is_wanted:
-                self._requests[bucket] += 1
+                self._needed[bucket] += 1
                 return None
         return self.take(bucket, user)
 
@@ -122,7 +120,7 @@ class StepGraphs(Generic[Step]):
         """
         step = self.kept.get(bucket)
         if step is None or step.is_used:
-            self._requests[bucket] += 1
+            self._needed[bucket] += 1
             step = self._new(bucket)
         if not self.has_failed:
             self.kept[bucket] = step
@@ -133,15 +131,15 @@ class StepGraphs(Generic[Step]):
         return step
 
     def make_room(self) -> bool:
-        """Drop all graphs, whose memory is needed; sizes are captured once they are wanted again.
+        """Drop all graphs, whose memory is needed; sizes are captured once they are needed again.
 
         Returns:
             Whether a search that ran out of memory may find more of it.
         """
-        was_captured = max(self._requests.values(), default=0) >= WANTED  # or has failed
+        was_captured = max(self._needed.values(), default=0) >= WANTED  # or has failed
         may_help = bool(self.kept) or was_captured
         self.kept.clear()
-        self._requests.clear()
+        self._needed.clear()
         return may_help
 
     def _are_too_many(self) -> bool:
