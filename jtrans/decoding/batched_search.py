@@ -40,10 +40,10 @@ def translate_ids(
     Args:
         models: one model, or an ensemble, as they are or prepared.
         sources: the sentences.
-        options: of the search.
+        options: search options.
         others: the sentences for each further model of an ensemble; empty if all models read the
             same ids.
-        constraints: of each sentence; by default none.
+        constraints: one per sentence; empty for none.
         sampling: draw from this distribution instead of searching.
         never: tokens that are not drawn. A search needs no such list: no trained model finds filler
             probable.

@@ -99,7 +99,7 @@ def in_order(
         computed: batches, in any order, each with the results of its sentences.
         count: the number of sentences.
         progress: receives the number of sentences done.
-        task: what is done, for `progress`.
+        task: name of the work, for `progress`.
     """
     results: dict[int, Result] = {}
     for batch, values in computed:

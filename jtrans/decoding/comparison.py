@@ -25,7 +25,7 @@ COLUMNS = ["", "BLEU", "same", "sentences/s", "faster"]
 class WayResult:
     """The translations of one way, and what they took."""
 
-    name: str  # of the way
+    name: str
     lines: list[str] = field(default_factory=list)  # raw text
     tokens: int = 0  # number of target tokens, ``</s>`` counted
     seconds: float = 0.0  # the time taken

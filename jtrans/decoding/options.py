@@ -21,7 +21,7 @@ from jtrans.models.zoo import system_configs
 
 LENGTH_PENALTY_FORMS = ("power", "gnmt")
 STOPPING_RULES = ("count", "bound")
-UTILITIES = ("chrf", "bleu")  # of minimum Bayes risk
+UTILITIES = ("chrf", "bleu")  # for minimum Bayes risk
 HIGHEST_LIMIT = 10**9  # target tokens; a higher limit means none
 
 _NUMBER = re.compile(r"(?P<plus>\d+)")
@@ -236,7 +236,7 @@ class SamplingOptions:
     """The distribution that sampling draws from (`jtrans.decoding.search.sampling`).
 
     Args:
-        seed: of the random numbers.
+        seed: seed of the random numbers.
         temperature: log-probabilities are divided by it; below 1 favours the probable tokens.
         top_k: only the k most probable tokens; 0: all.
         top_p: only the fewest tokens, most probable first, whose shares add up to at least this.

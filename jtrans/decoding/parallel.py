@@ -39,7 +39,7 @@ class Piece:
     """Consecutive lines of a text."""
 
     sources: Sequence[str]  # raw lines
-    constraints: Sequence[Constraints] | None  # of each line's translation; None: unconstrained
+    constraints: Sequence[Constraints] | None  # one per line; None: unconstrained
     first_line: int  # the number of the first line, counted from 1, for messages
 
 
@@ -138,8 +138,8 @@ class _Worker:
 
     runs: Sequence[Translatable]  # the models
     decoding: DecodingChoices  # the user's choices
-    threads: int | None = None  # of each process; None for torch's own choice
-    devices: tuple[str, ...] = ()  # of each process; none for that of `decoding`
+    threads: int | None = None  # threads of each process; None for torch's own choice
+    devices: tuple[str, ...] = ()  # one per process; empty for that of `decoding`
 
     def __call__(self, piece: Piece) -> TranslatedPiece:
         if not _translators:

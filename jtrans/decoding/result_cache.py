@@ -29,7 +29,7 @@ FORMAT = 1
 class CachedResult:
     """The place of one result in the cache: JSON values, or arrays in a file ``.npz``."""
 
-    path: Path  # of the file
+    path: Path
     identity: Mapping[str, Any]  # everything the result depends on
 
     def read(self) -> dict[str, Any] | None:

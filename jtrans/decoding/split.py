@@ -19,7 +19,7 @@ class SplitTranslation:
     """A run's translations of the source lines of a split."""
 
     lines: list[str]  # raw text, one per source line
-    words: list[list[str]]  # the same before detokenisation
+    words: list[list[str]]  # the words of each line before detokenisation
     tokens: int  # number of target tokens, including ``</s>``
     seconds: float  # the time taken
 

@@ -18,7 +18,7 @@ def swept_searches(sweeps: Sequence[str], choices: DecodingChoices) -> dict[str,
 
     Args:
         sweeps: options with their values, such as ``beam=1,5,10``; without any there is no search.
-        choices: what else the user has chosen.
+        choices: the other choices of the user.
 
     Raises:
         ConfigError: an unknown option, a value that it cannot have, or one that is given twice.

@@ -23,7 +23,7 @@ ROWS_AT_ONCE = 512  # target positions whose logits are in memory at the same ti
 class TeacherForcedScores:
     """The tokens of one given translation, EOS included."""
 
-    log_probs: list[float]  # of each token given the true tokens before it
+    log_probs: list[float]  # log-probability of each token given the true tokens before it
     hits: list[bool]  # whether each token is the most probable at its position
 
 

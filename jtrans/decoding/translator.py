@@ -89,7 +89,7 @@ class Translator:
 
     models: Sequence[TranslationModel]  # at least one, in evaluation mode, all on one device
     pipeline: TextPipeline  # the text pipeline of the models' runs
-    options: SearchOptions  # of the search
+    options: SearchOptions
     batch_tokens: int = BATCH_TOKENS  # most padded source tokens in one batch
     precision: str = "fp32"  # "fp32", "bf16" or "int8"
     # sampling, minimum Bayes risk, word alignments
@@ -156,7 +156,7 @@ class Translator:
             lines: raw text.
             n: at most the beam; None for `options.nbest`.
             progress: receives the number of lines done.
-            constraints: of each line; None for none.
+            constraints: one per line; None for none.
             first_line: the number of the first line, for messages.
 
         Raises:

@@ -169,7 +169,7 @@ def target_to_source(
     (real) source positions of the queries.
 
     Args:
-        maps: of a forward pass.
+        maps: the maps of a forward pass.
         mask: True on real source tokens, [B, S].
     """
     real = mask.float()

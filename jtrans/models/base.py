@@ -200,7 +200,7 @@ class TranslationModel(nn.Module, abc.ABC):
 
         Args:
             memory: the result of `encode`.
-            labels: by kind, [B, S]; -100 where a token has none.
+            labels: numbers of labels by kind, [B, S]; -100 where a token has none.
         """
         losses = {}
         for kind, logits in self.tag(memory).items():

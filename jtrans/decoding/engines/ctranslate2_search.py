@@ -56,7 +56,7 @@ class CTranslate2Search:
         """Load an export.
 
         Args:
-            export: to CTranslate2.
+            export: an export to CTranslate2.
             device: ``cpu``, ``cuda`` or ``cuda:1``.
             compute_type: in CTranslate2's words, such as ``float32``.
             threads: number of threads on a CPU.
@@ -94,7 +94,7 @@ class CTranslate2Search:
         CTranslate2 gives each thread its random numbers once, so the model is loaded again.
 
         Args:
-            seed: of the samples.
+            seed: seed of the samples.
             sources: the sentences to translate, on which the random numbers depend, too.
         """
         text = repr((seed, [list(map(int, source)) for source in sources]))
@@ -123,7 +123,7 @@ class CTranslate2Search:
 
         Args:
             sources: the sentences.
-            options: of the search.
+            options: search options.
             prefixes: the first tokens of each translation, without EOS.
             sampling: draw, do not search.
             needs_scores: compute log-probabilities of tokens. Otherwise those of the best
@@ -234,7 +234,7 @@ def _load_translator(export: Export, device: str, **options: Any) -> Any:
 class _Output(NamedTuple):
     """A hypothesis as CTranslate2 gives it."""
 
-    names: list[str]  # of its tokens
+    names: list[str]  # names of its tokens
     score: float
     is_exact: bool  # no token was left out of the softmax, which would change the score
 

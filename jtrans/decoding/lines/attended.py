@@ -29,7 +29,7 @@ from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
 from jtrans.text.alignments import WordAlignment, to_pharaoh, word_numbers
 from jtrans.text.pipeline import TextPipeline
 
-LEAST_COVERAGE = 1e-3  # of a source token; the logarithm of 0 would rank a translation last
+LEAST_COVERAGE = 1e-3  # of a source token, as log 0 would rank a translation last
 GRID_DIGITS = 4
 
 # from source ids and target ids, each ending in EOS, and the numbers of their lines, to the number
@@ -49,7 +49,7 @@ def coverage(weights: NDArray[np.float32]) -> float:
 class AttentionReader:
     """Adds what is read off the attention to translations: alignments, grids, penalties."""
 
-    pipeline: TextPipeline  # of the model
+    pipeline: TextPipeline  # that of the model
     extras: TranslationExtras  # those to add
     attention: Attention  # computes the weights
 
@@ -60,7 +60,7 @@ class AttentionReader:
 
         Args:
             sentences: none of them empty.
-            translations: of each sentence.
+            translations: the translations of each sentence.
         """
         target = self.pipeline.target
         result = [list(nbest) for nbest in translations]
@@ -92,9 +92,9 @@ class AttentionReader:
         """Return one translation with the chosen extras.
 
         Args:
-            translation: of one sentence.
+            translation: the translation of one sentence.
             weights: its attention to the source, [T, S].
-            pieces: of the source.
+            pieces: the pieces of the source.
             constraints: those that it was translated with.
         """
         extras = self.extras

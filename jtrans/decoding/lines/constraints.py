@@ -65,7 +65,7 @@ class ConstraintEncoder:
         """Return constraints as ids.
 
         Args:
-            constraints: of a line.
+            constraints: the constraints of a line.
             line: its number, counted from 1, for messages.
 
         Raises:
@@ -223,7 +223,7 @@ class ConstraintEncoder:
 
         Args:
             parts: the translations of the parts.
-            constraints: of the line.
+            constraints: the constraints of the line.
             line: its number, counted from 1, for messages.
 
         Raises:
@@ -260,7 +260,7 @@ def check_room(constraints: EncodedConstraints, limit: int, line: int) -> None:
     """Check that a prefix and required phrases fit into a translation of limited length.
 
     Args:
-        constraints: of a line.
+        constraints: the constraints of a line.
         limit: most target tokens, ``</s>`` counted.
         line: its number, counted from 1, for messages.
 

@@ -28,7 +28,7 @@ def given_translations(lines: Sequence[str], name: str) -> list[GivenTranslation
 
     Args:
         lines: text, or what `jtrans translate --format jsonl` writes.
-        name: of the file, for messages.
+        name: name of the file, for messages.
 
     Raises:
         CorpusError: the lines are JSON objects, and one of them has no translations.
@@ -69,7 +69,7 @@ def _read(entry: Any, line: int, rank: int) -> GivenTranslation:
 class TokenReader:
     """Turns given tokens into ids, without segmenting anything."""
 
-    vocabulary: Vocabulary = field(repr=False)  # of the target
+    vocabulary: Vocabulary = field(repr=False)  # the target vocabulary
 
     def read(self, tokens: Sequence[str], sentences: int, line: int) -> list[list[int]]:
         """Return the ids of the translation of each sentence of a line, each ending in EOS.

@@ -63,7 +63,7 @@ def joined(parts: Sequence[Translation], side: TextSide, options: SearchOptions)
     Args:
         parts: at least one.
         side: the target language.
-        options: of the search.
+        options: search options.
     """
     words = [word for part in parts for word in part.words]
     log_prob = sum(part.log_prob for part in parts)
@@ -96,8 +96,8 @@ def joined_alignment(
 
     Args:
         line: raw text.
-        parts: of the line, raw text.
-        translations: of each part, with its alignment.
+        parts: the parts of the line, raw text.
+        translations: one per part, with its alignment.
         source: the source language.
     """
     whole, *cut_words = (  # without case, which truecasing may have changed

@@ -36,8 +36,8 @@ class InputSentence:
 
     text: str  # raw text
     ids: list[int]  # its ids, ending in EOS
-    number: int  # of the line, counted from 1
-    constraints: EncodedConstraints  # of its translation
+    number: int  # line number, counted from 1
+    constraints: EncodedConstraints  # those on its translation
     others: Sequence[list[int]]  # its ids for each further model of an ensemble, if they differ
 
 
@@ -65,8 +65,8 @@ class SentenceReader:
 
         Args:
             line: raw text.
-            constraints: of its translation; a prefix begins the first sentence.
-            number: of the line, counted from 1.
+            constraints: those on its translation; a prefix begins the first sentence.
+            number: line number, counted from 1.
 
         Raises:
             DecodingError: constraints that cannot be fulfilled, or a line that is too long and

@@ -15,7 +15,7 @@ class Translation:
         score: the length-normalised log-probability, by which the n-best list is ranked.
         log_prob: sum of `token_log_probs`.
         tokens: the model's tokens, ``</s>`` last; none for an empty line.
-        token_log_probs: of each token given the tokens before it.
+        token_log_probs: the log-probability of each token given the tokens before it.
         words: the words before detokenisation.
         alignment: source and target words that belong together, in Pharaoh format; None unless
             alignments are requested.

@@ -37,7 +37,7 @@ class Sentence:
     """A sentence of a group."""
 
     group: Neighbours
-    start: int  # its first position there
+    start: int  # its first position in the group
     length: int  # S
 
 
@@ -47,16 +47,16 @@ class Segment:
 
     group: Neighbours
     held: slice  # their positions in the group
-    positions: slice  # the same in the block
+    positions: slice  # their positions in the block
 
 
 @dataclass(frozen=True)
 class SameLength:
     """Neighbouring sentences of one source length."""
 
-    sentences: int  # their number
+    sentences: int  # number of sentences
     length: int  # S
-    positions: slice  # of all of them in the block
+    positions: slice  # their positions in the block
 
 
 class Block:

@@ -80,9 +80,9 @@ class ConvolutionWeights:
 
     Args:
         layer: the layer.
-        scale: of the state that it reads, s.
+        scale: s, the scale of the state that it reads.
         added: s_j, that of the state that is added; 1 if there is none.
-        dtype: of the products.
+        dtype: type of the products.
     """
 
     def __init__(

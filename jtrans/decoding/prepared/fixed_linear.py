@@ -40,7 +40,7 @@ def fixed_linear(
     Args:
         weight: W, [out, in].
         bias: b, [out].
-        dtype: of the product; with ``torch.qint8`` W is int8 and all else float32, on a CPU only.
+        dtype: type of the product; with ``torch.qint8`` only W is int8, all else float32, on a CPU.
         norm: a layer norm of x that becomes part of the map; None if there is none.
     """
     standardise = None if norm is None else Standardise(norm)

@@ -194,9 +194,9 @@ class _Earlier:
     Args:
         part: the segment.
         block: that of the segment.
-        state: of the search, which has given each hypothesis a new slot.
+        state: state of the search, which has given each hypothesis a new slot.
         heads: H.
-        dtype: of keys and values.
+        dtype: type of keys and values.
     """
 
     def __init__(
@@ -271,7 +271,7 @@ class _FirstInput:
 
     Args:
         layer: the first layer.
-        width: of a token's vector.
+        width: width of a token vector.
         is_sum: whether the grid is a sum; otherwise both sides' vectors are concatenated.
     """
 

@@ -76,7 +76,7 @@ class MixedSlots(TargetSlots):
     values v of the convolution halves, then the inputs of the kernels, which have no values.
 
     Args:
-        kernels: of the layers.
+        kernels: one per layer.
         heads: H, those of both halves.
         width: E.
         others: further arguments of `TargetSlots`.

@@ -26,8 +26,8 @@ class LstmWeights:
     """The weights of an LSTM cell.
 
     Args:
-        lstm: in one direction.
-        dtype: of the product.
+        lstm: an LSTM in one direction.
+        dtype: type of the product.
         has_residual: whether its first input is added to its state.
     """
 

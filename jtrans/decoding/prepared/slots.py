@@ -31,7 +31,7 @@ class Slots:
         layers: number of layers.
         positions: R, the sum of the sentences' lengths.
         width: E.
-        dtype: of keys and values.
+        dtype: type of keys and values.
         expected: the number of slots that are likely to be used.
 
     Attributes:

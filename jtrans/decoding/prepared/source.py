@@ -57,7 +57,7 @@ class SourceAttentions:
     """The weights of attention to the source of all L decoder layers.
 
     Args:
-        attentions: of the layers.
+        attentions: one per layer.
         norms: of the queries' input; None where there is none before attention.
         products: the type of the products; with int8, and on a CPU with bf16, attention itself is
             in float32.
@@ -103,7 +103,7 @@ class SourceAttentions:
         """Compute the keys and values of all layers, once per sentence.
 
         Args:
-            memory: of the sources.
+            memory: the encoded sources.
             merges: whether matrices may be multiplied beforehand.
         """
         B, S, _ = memory.states.shape
@@ -137,7 +137,7 @@ class MergedSource:
     """Matrices in which queries and keys, values and outputs are multiplied beforehand.
 
     Args:
-        weights: of all layers.
+        weights: the weights of all layers.
         keys: [L * H, B * S, D].
         values: [L * H, B * S, D].
         bias: 0 on real source positions, -inf on padding, [B, S].
@@ -202,7 +202,7 @@ class PlainSource:
     """Keys and values by heads.
 
     Args:
-        weights: of all layers.
+        weights: the weights of all layers.
         keys: [L, B, H, D, S].
         values: [L, B, H, S, D].
         bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.

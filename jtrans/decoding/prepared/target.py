@@ -33,7 +33,7 @@ class TargetSlots:
         heads: H.
         width: E.
         expected: about how many positions there will be, for the first allocation.
-        dtype: of keys and values.
+        dtype: type of keys and values.
         device: where they are.
 
     Attributes:

@@ -126,7 +126,7 @@ class PreparedTransformer:
         """Return the state of B x beam empty prefixes.
 
         Args:
-            memory: of the sources.
+            memory: the encoded sources.
             beam: hypotheses of each sentence.
             merges: whether attention to the source may be prepared further (`MergedSource`).
         """

@@ -54,8 +54,8 @@ def beam_search(
         source: token ids, padded on the right, [B, S].
         source_mask: True on real tokens, [B, S].
         options: beam, limits and ranking.
-        constraints: of each sentence; by default none.
-        memories: of each model, where they do not all read `source`.
+        constraints: one per sentence; empty for none.
+        memories: one per model, if they do not all read `source`.
 
     Returns:
         For each sentence up to `options.nbest` hypotheses, best score first; none only where no
@@ -248,7 +248,7 @@ class _Rows:
     Args:
         sentences: A.
         beam: hypotheses of each.
-        device: of the search.
+        device: where the search runs.
     """
 
     def __init__(self, sentences: int, beam: int, device: torch.device) -> None:

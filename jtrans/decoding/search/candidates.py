@@ -26,7 +26,7 @@ class Continuations:
     """
 
     total: Tensor  # summed log-probability with this token, [A, 2k]
-    log_prob: Tensor  # of the token alone, [A, 2k]
+    log_prob: Tensor  # log-probability of the token alone, [A, 2k]
     parent: Tensor  # the hypothesis of the sentence that it continues, [A, 2k]
     token: Tensor  # [A, 2k]
 
@@ -46,7 +46,7 @@ class Continuations:
 class Choice:
     """The choice of continuations: the best of all."""
 
-    groups = 1  # of the same size, into which the beam is divided
+    groups = 1  # number of groups of equal size that the beam is divided into
     needs_prefix = False  # whether the choice depends on the tokens of the hypotheses so far
 
     def __init__(self, options: SearchOptions) -> None:
@@ -58,7 +58,7 @@ class Choice:
         """Return the continuations to consider.
 
         Args:
-            log_probs: of the next token, -inf where excluded, [A, h, V].
+            log_probs: log-probabilities of the next token, -inf where excluded, [A, h, V].
             total: summed log-probability of each hypothesis, [A, h].
             prefix: the tokens so far, [A, h, step]; not read unless `needs_prefix`.
             active: the sentences by number, [A].
@@ -93,7 +93,7 @@ def best_continuations(log_probs: Tensor, total: Tensor, count: int) -> Continua
     """Return the `count` best continuations of each sentence by summed log-probability.
 
     Args:
-        log_probs: of the next token, [A, h, V].
+        log_probs: log-probabilities of the next token, [A, h, V].
         total: summed log-probability of each hypothesis, [A, h].
         count: how many; if there are fewer, the rest have total -inf.
     """

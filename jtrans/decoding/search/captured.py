@@ -28,15 +28,15 @@ from jtrans.text.vocabulary import EOS, PAD, SPARE
 # steps, the most replays in a row.
 STEPS_BETWEEN_CHECKS = 4
 LONGEST = 4_096  # steps of a search; later ones are ordinary
-MOST_CHOICES = 4  # of a bucket, under different options: each has a graph of its own
+MOST_CHOICES = 4  # kept for a bucket, each for other options and with a graph of its own
 
 
 class Replayed(NamedTuple):
     """What a replay did, in A sentences."""
 
     ends: Tensor  # which of the best k continuations end, [A, k]
-    parent: Tensor  # of the best k, [A, k]
-    log_prob: Tensor  # of the best k, [A, k]
+    parent: Tensor  # parents of the best k, [A, k]
+    log_prob: Tensor  # log-probabilities of the best k, [A, k]
     left: Continuations  # the k that survive
 
 
@@ -46,7 +46,7 @@ class CapturedChoice:
     Args:
         step: that of the model, which keeps this choice.
         project: gives the logits.
-        options: of the search.
+        options: search options.
     """
 
     replay: Replay  # does the work, by a graph if it could be captured
@@ -154,8 +154,8 @@ def captured_choice(state: object, options: SearchOptions, most: int) -> tuple[A
     """Return the captured choice of a state and how many steps it can do; None and 0 without one.
 
     Args:
-        state: of the search.
-        options: of the search.
+        state: state of the search.
+        options: search options.
         most: the most steps to do.
     """
     if not isinstance(state, GraphState) or state.taken is None:

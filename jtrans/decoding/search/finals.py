@@ -21,7 +21,7 @@ class Finals:
         sentences: A.
         options: beam, nbest and stopping rule.
         groups: number of groups of the beam.
-        device: of the search.
+        device: where the search runs.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Finals:
 
         Args:
             best: the best 2k of each sentence.
-            divisor: of scores of their length.
+            divisor: that of log-probabilities at their length.
 
         Returns:
             Where hypotheses end, [A, k].
@@ -68,8 +68,8 @@ class Finals:
 
         Args:
             total: summed log-probabilities of the survivors, [A, k].
-            next_divisor: of scores of the next length.
-            last_divisor: of scores at the limit of each sentence, [A].
+            next_divisor: that of log-probabilities at the next length.
+            last_divisor: that at the limit of each sentence, [A].
         """
         best = total.amax(1)
         self.done |= best == -math.inf  # a tiny vocabulary can run out of hypotheses

@@ -51,7 +51,7 @@ class TokenRules:
         options: minimum length and n-grams.
         limits: most target tokens of each sentence.
         device: where the search runs.
-        constraints: of each sentence; empty if there are none.
+        constraints: one per sentence; empty for none.
         never: further tokens to exclude.
     """
 
@@ -99,7 +99,7 @@ class TokenRules:
         """Exclude the tokens that must not come next, in place.
 
         Args:
-            log_probs: of the next token of h hypotheses of A sentences, [A, h, V].
+            log_probs: those of the next token in h hypotheses of A sentences, [A, h, V].
             step: tokens of each hypothesis so far.
             active: the sentences by number, [A].
             prefix: the tokens so far, [A, h, step]; not read unless `needs_prefix`.
@@ -162,7 +162,7 @@ def block_repeated_ngrams(log_probs: Tensor, prefix: Tensor, n: int) -> None:
     """Exclude, in place, every token that would repeat an n-gram of its own hypothesis.
 
     Args:
-        log_probs: of the next token, [A, h, V]; pad is excluded already.
+        log_probs: log-probabilities of the next token, [A, h, V]; pad is excluded already.
         prefix: the tokens of each hypothesis so far, [A, h, t].
         n: tokens in an n-gram, 1 or more.
     """
@@ -179,7 +179,7 @@ def block_loops(log_probs: Tensor, prefix: Tensor, most: int) -> None:
     """Exclude, in place, every token by which a sequence would come too often in a row.
 
     Args:
-        log_probs: of the next token, [A, h, V]; pad is excluded already.
+        log_probs: log-probabilities of the next token, [A, h, V]; pad is excluded already.
         prefix: the tokens of each hypothesis so far, [A, h, t].
         most: how often any sequence of tokens may come in a row, 1 or more.
     """

@@ -93,7 +93,7 @@ class PhraseTable:
     """At most P phrases of at most L tokens for each of B sentences.
 
     Args:
-        phrases: of each sentence.
+        phrases: the phrases of each sentence.
         continued: tokens that end within a word.
         device: where the search runs.
     """
@@ -187,7 +187,7 @@ def block_ends_within_words(
     Such a word is written without its mark of continuation, and may then be a forbidden phrase.
 
     Args:
-        log_probs: of the next token, [A, h, V].
+        log_probs: log-probabilities of the next token, [A, h, V].
         prefix: the tokens of each hypothesis so far, [A, h, t].
         active: the sentences by number, [A].
         table: the forbidden phrases; sentences without any may end anywhere.
@@ -201,7 +201,7 @@ def block_phrases(log_probs: Tensor, prefix: Tensor, active: Tensor, table: Phra
     """Exclude, in place, every token that would complete a phrase of its sentence.
 
     Args:
-        log_probs: of the next token, [A, h, V]; pad is excluded already.
+        log_probs: log-probabilities of the next token, [A, h, V]; pad is excluded already.
         prefix: the tokens of each hypothesis so far, [A, h, t].
         active: the sentences by number, [A].
         table: the forbidden phrases.

@@ -48,8 +48,8 @@ def draw(
         source_mask: True on real tokens, [B, S].
         options: their number, their limits, and how many are returned.
         sampling: the distribution and the seed.
-        constraints: of each sentence, without required phrases; by default none.
-        memories: of each model, where they do not all read `source`.
+        constraints: one per sentence, without required phrases; empty for none.
+        memories: one per model, if they do not all read `source`.
         never: tokens that are not drawn, besides those that a search excludes.
 
     Returns:
@@ -180,7 +180,7 @@ def choose(log_probs: Tensor, uniform: Tensor, sampling: SamplingOptions) -> Ten
     """Return the token that each random number stands for, [A, n].
 
     Args:
-        log_probs: of the next token, -inf where excluded, [A, n, V].
+        log_probs: log-probabilities of the next token, -inf where excluded, [A, n, V].
         uniform: random numbers in [0, 1), [A, n].
         sampling: temperature and filters.
     """

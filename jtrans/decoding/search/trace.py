@@ -23,7 +23,7 @@ class Hypothesis:
     tokens: list[int]  # target ids, EOS included
     score: float  # the length-normalised log-probability, by which hypotheses are ranked
     log_prob: float  # sum of `token_log_probs`
-    token_log_probs: list[float]  # of each token given the tokens before it
+    token_log_probs: list[float]  # log-probability of each token given the tokens before it
 
     @classmethod
     def of(cls, tokens: list[int], log_probs: list[float], options: SearchOptions) -> Hypothesis:
@@ -159,7 +159,7 @@ class _Written:
 
     Args:
         shape: [B, k].
-        dtypes: of the values.
+        dtypes: types of the values.
     """
 
     def __init__(self, shape: tuple[int, int], dtypes: Sequence[type[np.generic]]) -> None:

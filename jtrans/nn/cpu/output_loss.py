@@ -17,7 +17,7 @@ from jtrans.nn.cpu import products
 from jtrans.nn.cpu.blocks import product_dtype
 from jtrans.nn.device import precise
 
-LOGITS = 2**22  # of a block, 16 MB
+LOGITS = 2**22  # logits of a block, 16 MB
 
 
 def output_loss(

@@ -77,7 +77,7 @@ Args:
     weight: W, [out, in], contiguous, in the type of the product; x is converted to it.
     bias: b, [out], in the same type.
     residual: [..., out], of any type; None adds nothing.
-    eps: of the layer norm, which has no scale and shift; None leaves it out.
+    eps: epsilon of the layer norm, which has no scale and shift; None leaves it out.
     has_relu: whether there is a ReLU.
 
 Returns:

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 # A text of mixed lengths needs some dozens in turn: with a lower limit they would be captured again
 # and again. The memory of their caches has a limit of its own.
 MOST_GRAPHS = 128
-MEMORY_SHARE = 0.25  # of a GPU, for all of them
+MEMORY_SHARE = 0.25  # share of the memory of a GPU for all of them
 LEAST_SLOTS, LEAST_SOURCE = 64, 16
 WANTED = 2  # a size is captured once this many searches have needed it
 

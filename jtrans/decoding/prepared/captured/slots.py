@@ -56,7 +56,7 @@ class Contents(Generic[Source]):
 
     held: list[Tensor]  # keys and values of each layer, [2, B, ..., slots, D]
     bias: Tensor  # 0 on the slots of a hypothesis's prefix, -inf on others, [B * beam, slots]
-    source: Source  # of the sentences
+    source: Source  # the sources of the sentences
     used: int  # slots written
     length: int  # positions read
 
@@ -85,12 +85,12 @@ class SlotStep(StaticStep, Generic[Source]):
 
     Args:
         bucket: the sizes.
-        embedding: of target tokens.
+        embedding: embedding of target tokens.
         source: the buffers of the sources.
         layers: how many have keys and values.
         lines: the axes of their lines of attention: heads, or source positions and heads.
         width: D, of a head.
-        dtype: of keys and values.
+        dtype: type of keys and values.
         device: where the buffers are.
     """
 

@@ -89,7 +89,7 @@ class PreparedConvolution:
         module: the convolution.
         layer: the number of its rings.
         bias: its bias.
-        dtype: of its products.
+        dtype: type of its products.
     """
 
     def __init__(

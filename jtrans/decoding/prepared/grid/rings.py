@@ -23,7 +23,7 @@ class GridRings:
         count: R, the rows that a convolution reads, the new one included.
         sentences: A.
         beam: hypotheses of each.
-        dtype: of the rows.
+        dtype: type of the rows.
     """
 
     def __init__(
