@@ -83,7 +83,7 @@ def resolve_precision(device: torch.device, precision: str, *, for_training: boo
         precision: one of these, or ``auto``.
         for_training: replace bf16 by fp32 on devices without instructions for bf16, on which it
             takes up to ten times as long: recipes choose bf16 for its speed. A search keeps it, so
-            that one can measure what bf16 costs in quality on other devices.
+            that the quality of bf16 on other devices can be measured.
 
     Raises:
         ConfigError: an unknown precision; ``int8`` on a device other than a CPU, or without

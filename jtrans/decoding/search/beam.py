@@ -149,7 +149,7 @@ class _Search:
         self.step += 1
 
     def _is_eventful(self, best: Continuations) -> bool:
-        """Return whether a hypothesis or sentence may end; on a GPU always True: checking waits."""
+        """Return whether a hypothesis or sentence may end; on a GPU True, without a check."""
         if not self.checks_every_step or self.step + 1 >= self.next_limit:
             return True
         if self.has_final and self.options.stopping == "bound":

@@ -96,7 +96,7 @@ class MaxAttentionReduction(nn.Module):
 
 
 def source_lengths(grid: Tensor, source_bias: Tensor | None) -> Tensor:
-    """Return the number of real source positions of each sentence, [B, 1, 1] or []."""
+    """Return the number of real source positions by sentence, [B, 1, 1]; [] without padding."""
     if source_bias is None:
         return grid.new_tensor(float(grid.shape[2]))
     return (source_bias == 0.0).sum(1).to(grid.dtype)[:, None, None]

@@ -117,7 +117,7 @@ class MixedAttention(nn.Module):
             every = weights.transpose(1, 2)[:, :, None].expand(-1, -1, scores.shape[1], -1)
             record((self, "query"), every)  # the same for all positions, [B, H/2, L, L]
         if padding is not None and self.local.ahead:
-            local = local.masked_fill(padding[..., None] < 0.0, 0.0)  # which kernels reach into
+            local = local.masked_fill(padding[..., None] < 0.0, 0.0)  # kernels reach into it
         query = sentence_query(scores, values, self.heads, padding)  # [B, H/2, D, D]
         return from_heads(by_head(self.local(local), self.heads) @ query)
 

@@ -50,8 +50,8 @@ def prefix_mix(local: Tensor, scores: Tensor, values: Tensor, heads: int) -> Ten
     """Return ``local[t] Query_t`` with the queries of all prefixes, [B, L, C].
 
     No query is computed: with P[t, s] the sum over a head's channels of ``local[t] alpha_t[s]``,
-    the result is P v. It has two forms here and a recurrent one, `PrefixQuery`, which agree up to
-    rounding.
+    the result is P v. There are two forms of this and a recurrent one, `PrefixQuery`; all agree up
+    to rounding.
 
     Args:
         local: [B, L, C].
