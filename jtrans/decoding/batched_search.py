@@ -56,6 +56,7 @@ def translate_ids(
         Hypotheses per sentence, best first, sentences in the order given.
 
     Raises:
+        DecodingError: the models' probabilities are not finite, or rules exclude every token.
         WorkError: a single sentence does not fit into memory.
     """
     device = models[0].device

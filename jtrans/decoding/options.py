@@ -193,7 +193,7 @@ class SearchOptions:
         """The factor of the source length and the summand of `max_length`.
 
         Raises:
-            ConfigError: it is no such rule, or allows no token.
+            DecodingError: it is no such rule, or allows no token.
         """
         text = str(self.max_length).strip()
         if match := _NUMBER.fullmatch(text):
@@ -243,6 +243,7 @@ class SamplingOptions:
         epsilon: only tokens whose share is at least this.
 
     Raises:
+        ConfigError: a value of another type.
         DecodingError: a value that cannot be used.
     """
 
@@ -290,6 +291,7 @@ class TranslationExtras:
         grid: add the weights of a joint model.
 
     Raises:
+        ConfigError: a value of another type.
         DecodingError: a value that cannot be used, or that has no effect together with others.
     """
 

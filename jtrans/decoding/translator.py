@@ -105,6 +105,7 @@ class Translator:
         """Load one run, or several as an ensemble; the search options are those of the first.
 
         Raises:
+            ConfigError: the device, the precision or the attention map does not exist.
             DecodingError: the runs of an ensemble do not share their target language and tokens.
             CheckpointError: a run or checkpoint cannot be used.
         """
@@ -126,7 +127,8 @@ class Translator:
         """Return a translator with other options and the same prepared models.
 
         Raises:
-            DecodingError: extras that need attention or a grid that the first model lacks.
+            ConfigError: extras need an attention map that the first model lacks.
+            DecodingError: they need a grid that it lacks.
         """
         if (options, extras) == (self.options, self.extras):
             return self

@@ -65,6 +65,9 @@ def prepared(
         model: in evaluation mode; later changes of its weights may have no effect on the form.
         precision: ``fp32``, that of the model's weights; ``bf16``; or ``int8``, weights only.
         with_graphs: on a GPU, whether steps may be captured as CUDA graphs.
+
+    Raises:
+        ConfigError: ``int8`` for a model without linear maps that can be int8.
     """
     prepare = FORMS.get(type(model))
     # not by the library that was faster when this process started: each rounds differently, and a

@@ -62,7 +62,7 @@ def beam_search(
         hypothesis could fulfil the constraints on phrases.
 
     Raises:
-        DecodingError: the model's probabilities are not finite.
+        DecodingError: the model's probabilities are not finite, or rules exclude every token.
     """
     B, S = source.shape
     rows = B * options.beam * (S if any(model.is_joint for model in models) else 1)

@@ -56,7 +56,7 @@ def draw(
         For each sentence the first `options.nbest` in the order drawn.
 
     Raises:
-        DecodingError: the model's probabilities are not finite.
+        DecodingError: the model's probabilities are not finite, or rules exclude every token.
     """
     lengths = source_mask.sum(1).tolist()
     limits = [options.limit(length, models) for length in lengths]
