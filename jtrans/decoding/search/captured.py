@@ -25,7 +25,7 @@ from jtrans.nn.gpu.capture import Replay
 from jtrans.text.vocabulary import EOS, PAD, SPARE
 
 # Checking on a GPU whether sentences are done means waiting for it, so this is done only every few
-# steps, the most replays in a row.
+# steps, which is also the most replays in a row.
 STEPS_BETWEEN_CHECKS = 4
 LONGEST = 4_096  # steps of a search; later ones are ordinary
 MOST_CHOICES = 4  # kept for a bucket, each for other options and with a graph of its own
