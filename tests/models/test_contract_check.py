@@ -52,7 +52,7 @@ def test_the_rounding_of_short_numbers_is_no_fault(
         (
             "self.decoder(self.dropout(self.target(target)), hidden)",
             "self.decoder(nn.functional.dropout(self.target(target), 0.5), hidden)",
-            r"decode gives other states when it is called again.* Draw random numbers in training",
+            r"decode gives other states when it is called again.* Draw random numbers only in",
         ),
         ("repeat_interleave(beam)", "repeat(beam)", r"call 1 of step gives .* Let begin give each"),
         ("state.memory, state.hidden)", "state.memory)", r"call 2 of step .* differ by \d"),
