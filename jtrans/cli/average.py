@@ -28,20 +28,22 @@ class Metric(enum.StrEnum):
 
 
 def average(
-    run: str = argument("RUN", "A folder, a name, or @last."),
-    last: int | None = option("Number of newest checkpoints.", shown="5; with --choose: all"),
-    steps: str | None = option("Checkpoints at these updates instead.", "N,N,..."),
+    run: str = argument("RUN", "A run: its folder, its name, or @last."),
+    last: int | None = option(
+        "How many of the newest checkpoints to average.", shown="5; with --choose: all"
+    ),
+    steps: str | None = option("Average the checkpoints at these updates instead.", "N,N,..."),
     choose: Metric | None = option(
-        "Choose how many of the newest checkpoints, at most --last, by the score on valid."
+        "Choose how many, at most --last, by the score of each average on valid."
     ),
     name: str = option("Name of the new checkpoint.", default="average"),
     data: Path | None = option(
-        "Prepared corpus of the valid split, for --choose.", "DIR", "the run's corpus"
+        "Prepared corpus whose valid split --choose scores.", "DIR", "the run's own"
     ),
     device: str | None = DEVICE,
     as_json: bool = JSON,
 ) -> None:
-    """Average the weights of some checkpoints of a run.
+    """Average the weights of several checkpoints of a run.
 
     [bold]Examples[/bold]
 

@@ -13,6 +13,7 @@ from jtrans.cli.options import (
     CHECKPOINT,
     JSON,
     LANGUAGES,
+    PRECISION_HELP,
     PRECISIONS,
     SEARCH_PRECISION,
     SEARCH_PRECISIONS,
@@ -63,7 +64,9 @@ def prepare(
     train: list[str] | None = option("Your own files instead, as for jtrans prepare.", "PREFIX"),
     valid: str | None = VALID,
     languages: str | None = LANGUAGES,
-    bpe_merges: int | None = option("Merges to learn.", shown="the corpus's own, or 10000", min=1),
+    bpe_merges: int | None = option(
+        "BPE merges to learn.", shown="the corpus's own, or 10000", min=1
+    ),
     workers: int | None = WORKERS,
     quick: bool = flag("--quick", f"Only {QUICK_PAIRS:,} training pairs."),
     as_json: bool = JSON,
@@ -109,12 +112,14 @@ def prepare(
 @bench.command(cls=CheckedCommand)
 def train(
     recipe: str = option(
-        "A name of `jtrans recipes`.", "RECIPE|CONFIG.toml", default="demo/reformer-fast"
+        "Recipe to train: a name from `jtrans recipes`, or a file.",
+        "RECIPE|CONFIG.toml",
+        default="demo/reformer-fast",
     ),
     data: Path | None = data_option(shown="the built-in one"),
     set_: list[str] | None = SETTINGS,
     device: str | None = device_option(),
-    precision: str | None = option("Of the computation.", "|".join(PRECISIONS), "auto"),
+    precision: str | None = option(PRECISION_HELP, "|".join(PRECISIONS), "the recipe's"),
     quick: bool = flag(
         "--quick",
         f"{QUICK_SECONDS:g} seconds of updates, not {SECONDS:g}; "
@@ -157,24 +162,29 @@ def train(
 @bench.command(cls=CheckedCommand)
 def decode(
     recipe: str | None = option(
-        "A name of `jtrans recipes`; its weights are random.",
+        "Measure a model of this recipe, with random weights.",
         "RECIPE|CONFIG.toml",
         f"{DECODED}, without --run",
     ),
-    run_name: str | None = option("A run instead.", "RUN", names=["--run"]),
+    run_name: str | None = option("Measure a trained run instead.", "RUN", names=["--run"]),
     checkpoint: str = CHECKPOINT,
     set_: list[str] | None = SETTINGS,
     length: int | None = option(
-        "Tokens of every source and target.", shown=f"{LENGTH}; {QUICK_LENGTH} with --quick", min=4
+        "Length of every source and target, in tokens.",
+        shown=f"{LENGTH}; {QUICK_LENGTH} with --quick",
+        min=4,
     ),
     device: str | None = device_option(),
     precision: str = SEARCH_PRECISION,
-    quick: bool = flag("--quick", f"Less than {SEARCH_SECONDS:g} s for each row, shorter lines."),
+    quick: bool = flag(
+        "--quick",
+        f"{QUICK_SEARCH_SECONDS:g} s per row, not {SEARCH_SECONDS:g}, and shorter sentences.",
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Measure the search: sentences/s, steps, share of peak arithmetic, memory.
 
-    Greedy and with beam 5, for 1 to 64 sentences of the same length at a time.
+    Greedy and with beam 5, in batches of 1 to 64 sentences of the same length.
 
     [bold]Examples[/bold]
 

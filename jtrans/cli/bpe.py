@@ -23,7 +23,7 @@ bpe = command_group(
 def learn(
     merges: int = option("Number of merges to learn.", default=..., min=1),
     inputs: list[Path] = option(
-        "UTF-8 text with spaces between words, also .gz, .xz and .zst; repeat it for joint BPE.",
+        "UTF-8 text with spaces between words, also .gz, .xz or .zst; repeatable, for joint BPE.",
         "FILE",
         default=...,
         names=["--input"],
@@ -50,9 +50,9 @@ def learn(
     try:
         codes = learn_merges(counts, merges, min_frequency=min_frequency)
     except CorpusError as error:  # its hint names the options of `jtrans prepare`
-        hint = "give more text with words: --input FILE may repeat"
+        hint = "give more text with words: --input can be repeated"
         if error.kind == "corpus.too-small" and min_frequency > 1:
-            hint = "give more text (--input may repeat), or lower --min-frequency"
+            hint = "give more text (--input can be repeated), or lower --min-frequency"
         raise CorpusError(error.message, hint=hint, kind=error.kind) from error
     with open_output(output) as stream:
         stream.write(codes)

@@ -35,9 +35,9 @@ SplitLines = tuple[list[str], list[list[str]]]  # source lines, sets of referenc
 
 
 def export(
-    run: str = argument("RUN", "A run."),
+    run: str = argument("RUN", "Run to export."),
     program: str = option(
-        "ctranslate2: a Transformer. onnx: graphs of any system without recurrence.",
+        "Format; ctranslate2: Transformers only; onnx: all systems without recurrence.",
         "ctranslate2|onnx",
         default=...,
         names=["--to"],
@@ -45,7 +45,7 @@ def export(
     out: Path | None = option("Folder of the export.", "DIR", "RUN/exports/PROGRAM"),
     checkpoint: str = CHECKPOINT,
     quantize: str | None = option(
-        "Store the weights in this type (ctranslate2).", "int8|float16|bfloat16", "float32"
+        "Type of the stored weights (ctranslate2 only).", "int8|float16|bfloat16", "float32"
     ),
     check: bool = flag(
         "--check",

@@ -13,9 +13,9 @@ _FORMATS = ("reformer-fairseq", "fairseq")
 
 
 def import_(
-    checkpoint: Path = argument("CHECKPOINT", "The file, such as checkpoint_best.pt."),
+    checkpoint: Path = argument("CHECKPOINT", "Checkpoint file, such as checkpoint_best.pt."),
     source_format: str = option(
-        "reformer-fairseq: the original Reformer code, a fork of fairseq 0.6; fairseq: a "
+        "Origin; reformer-fairseq: the original Reformer code, a fork of fairseq 0.6; fairseq: a "
         "Transformer of fairseq 0.7 to 0.12.",
         "|".join(_FORMATS),
         default=...,

@@ -30,9 +30,10 @@ _PACKAGES = (
 
 
 def info(
-    run: str | None = argument("RUN", "A run to describe.", default=None), as_json: bool = JSON
+    run: str | None = argument("RUN", "Describe this run instead.", default=None),
+    as_json: bool = JSON,
 ) -> None:
-    """Print versions, devices and folders for a bug report; or one run and how it was trained.
+    """Print versions, devices and folders for a bug report, or how a run was trained.
 
     [bold]Examples[/bold]
 

@@ -63,9 +63,13 @@ def _top(
     version: bool = option(
         "Print the version.", default=False, names=["--version"], callback=_version, is_eager=True
     ),
-    quiet: bool = option("No messages on stderr.", default=False, names=["--quiet", "-q"]),
+    quiet: bool = option(
+        "Show only warnings and errors on stderr.", default=False, names=["--quiet", "-q"]
+    ),
     verbose: bool = option(
-        "Log files and devices on stderr, with times.", default=False, names=["--verbose", "-v"]
+        "Also log the files and devices used, with times.",
+        default=False,
+        names=["--verbose", "-v"],
     ),
     debug: bool = flag("--debug", "Show tracebacks."),
 ) -> None:

@@ -88,35 +88,44 @@ def split_option(panel: str | None = None) -> Any:
 
 def data_option(panel: str | None = None, shown: str = "the run's own") -> Any:
     """Declare ``--data``."""
-    return option("Prepared corpus.", "DIR", shown, panel, autocompletion=completion.prepared)
+    text = "Folder of the prepared corpus."
+    return option(text, "DIR", shown, panel, autocompletion=completion.prepared)
 
 
 def device_option(panel: str | None = None) -> Any:
     """Declare ``--device``."""
-    return option("cuda:1: the second GPU.", "auto|cpu|cuda|mps", "auto", panel)
+    text = "Device to compute on; cuda:1 is the second GPU."
+    return option(text, "auto|cpu|cuda|mps", "auto", panel)
 
 
-_CHECKPOINT_HELP = "Checkpoint to use; N: its update, NAME: of jtrans average."
+_CHECKPOINT_HELP = "Checkpoint to use; N: an update, NAME: an average (jtrans average)."
 CHECKPOINT = option(_CHECKPOINT_HELP, "best|last|N|NAME", panel=SEARCH, default="best")
-BEAM = option("Beam size.", None, "the run's, 5", SEARCH)
-BATCH_TOKENS = option("Source tokens in a batch.", None, "1024 or more", MACHINE, min=1)
-PRECISION = option("Of the computation.", "|".join(PRECISIONS), panel=MACHINE, default="auto")
+BEAM = option("Beam size.", None, "the run's, usually 5", SEARCH)
+BATCH_TOKENS = option(
+    "Source tokens in a batch, padding included.",
+    None,
+    "1024, more on large machines",
+    MACHINE,
+    min=1,
+)
+PRECISION_HELP = "Arithmetic precision; auto: bf16 on GPUs that have it, else fp32."
+PRECISION = option(PRECISION_HELP, "|".join(PRECISIONS), panel=MACHINE, default="auto")
 SEARCH_PRECISION = option(
-    "Of the computation; int8: of the weights, on a CPU.",
+    f"{PRECISION_HELP[:-1]}; int8: quantised weights, on a CPU.",
     "|".join(SEARCH_PRECISIONS),
     panel=MACHINE,
     default="auto",
 )
-JSON = flag("--json", "Print one JSON object on stdout.")
+JSON = flag("--json", "Print the result as one JSON object.")
 SETTINGS = option(
-    "Change a setting; KEY=none unsets it, such as a limit; may repeat.",
+    "Change a setting of the recipe; KEY=none removes a limit; repeatable.",
     "KEY=VALUE",
     names=["--set"],
 )
 DEVICE = device_option(MACHINE)
 VALID = option("Validation files.", "PREFIX")
-LANGUAGES = option("Such as de-en.", "SOURCE-TARGET")
-WORKERS = option("Processes.", None, "one per processor", min=1, max=MOST_WORKERS)
+LANGUAGES = option("Source and target language, such as de-en.", "SOURCE-TARGET")
+WORKERS = option("Number of processes.", None, "one per processor", min=1, max=MOST_WORKERS)
 
 
 class CheckedCommand(TyperCommand):
@@ -261,15 +270,18 @@ class DecodingOptions:
     checkpoint: str = CHECKPOINT
     beam: int | None = BEAM
     length_penalty: float | None = option(
-        "Exponent a of the length penalty.", shown="the run's, 1.0", panel=SEARCH
+        "Exponent a of the length penalty.", shown="the run's, usually 1.0", panel=SEARCH
     )
     length_penalty_form: str | None = option(
-        "logP / |Y|^a or logP / ((5 + |Y|) / 6)^a.", "power|gnmt", "the run's, power", SEARCH
+        "power: logP / |Y|^a; gnmt: logP / ((5 + |Y|) / 6)^a.",
+        "power|gnmt",
+        "the run's, usually power",
+        SEARCH,
     )
     max_length: str | None = option(
-        "Maximum number of target tokens; S: source tokens; both count </s>.",
+        "Maximum target length in tokens; S: source length; both count </s>.",
         "N, S+N or N*S+M",
-        "the run's, S+50",
+        "the run's, usually S+50",
         SEARCH,
     )
     batch_tokens: int | None = BATCH_TOKENS

@@ -39,20 +39,20 @@ class TextOptions:
     """Options for segmentation and cleaning, named like the fields of `PrepareOptions`."""
 
     segment: str | None = option(
-        "What words are: moses, moses-escaped (as in the published IWSLT14), jieba (Chinese), "
-        "unspaced (characters, but words in scripts with spaces; all spaces stay), character, "
-        "whitespace (the text is segmented), or auto, by the language.",
+        "Word segmentation: moses, moses-escaped (as in the published IWSLT14), jieba (Chinese), "
+        "unspaced (characters, but words in scripts with spaces; spaces are kept), character, "
+        "whitespace (for segmented text), or auto (by language).",
         None,
         "auto",
         TEXT,
     )
-    source_segment: str | None = option("The same for the source only.", panel=TEXT)
-    target_segment: str | None = option("The same for the target only.", panel=TEXT)
+    source_segment: str | None = option("Segmentation of the source only.", panel=TEXT)
+    target_segment: str | None = option("Segmentation of the target only.", panel=TEXT)
     lowercase: bool | None = flag(
         "--lowercase/--cased", "Lower-case the text, or keep its case.", TEXT, "cased"
     )
     truecase: bool | None = option(
-        "Write the first word of a sentence as it is written within sentences; output restores it.",
+        "Give the first word of a sentence the case it has within sentences; undone in output.",
         panel=TEXT,
         names=["--truecase"],
     )
@@ -60,26 +60,28 @@ class TextOptions:
         "Extra words for jieba, one per line.", "FILE", panel=TEXT
     )
     pipeline: Path | None = option(
-        "Reuse the text pipeline of a run or a prepared corpus; --train and --valid may be absent.",
+        "Reuse the text pipeline of a run or prepared corpus; --train and --valid become optional.",
         "RUN|DIR",
         panel=TEXT,
     )
     bpe: str | None = option(
-        "joint (merges of both languages together), separate or none.", None, "joint", TEXT
+        "BPE: joint (learned from both languages together), separate or none.", None, "joint", TEXT
     )
     bpe_codes: Path | None = option(
-        "Use these codes, as of subword-nmt, for both sides; learn none.", "FILE", panel=TEXT
+        "Use these BPE codes (as of subword-nmt) for both sides; learn none.", "FILE", panel=TEXT
     )
     bpe_merges: int | None = option(
-        "Merges to learn, of each side when separate.", "N", "10000", TEXT, min=1
+        "Number of merges to learn; for each side with --bpe separate.", "N", "10000", TEXT, min=1
     )
     bpe_min_frequency: int | None = option(
         "Merge only pairs at least this frequent.", "N", "2", TEXT, min=1
     )
     vocabulary: str | None = option(
-        "separate dictionaries, or one joint (for tied embeddings).", None, "separate", TEXT
+        "Vocabularies: separate, or one joint (for tied embeddings).", None, "separate", TEXT
     )
-    min_count: int | None = option("Rarer tokens become <unk>.", "N", "1", TEXT, min=1)
+    min_count: int | None = option(
+        "Replace tokens that occur fewer than N times by <unk>.", "N", "1", TEXT, min=1
+    )
     strip_invisible: bool | None = flag(
         "--strip-invisible/--keep-invisible",
         "Remove soft hyphens, zero-width spaces, direction marks and the like.",
@@ -88,7 +90,7 @@ class TextOptions:
     )
     protect: bool | None = flag(
         "--protect/--no-protect",
-        "Leave URLs, e-mail addresses, times, C++ and emoji sequences in one piece.",
+        "Keep URLs, e-mail addresses, times, C++ and emoji sequences in one piece.",
         TEXT,
         "protect",
     )
@@ -97,36 +99,42 @@ class TextOptions:
     )
     narrow: bool | None = flag(
         "--narrow/--keep-wide",
-        "Full-width letters, digits and signs become ASCII, Chinese punctuation stays.",
+        "Convert full-width letters, digits and signs to ASCII, but not Chinese punctuation.",
         TEXT,
         "narrow for Chinese, unless most of its letters are wide",
     )
     max_length: int | None = option(
-        "Longest side of a pair, in words.", "N", "175", CLEANING, min=1
+        "Drop pairs with a side of more than N words.", "N", "175", CLEANING, min=1
     )
     max_ratio: float | None = option(
-        "Largest length ratio of the two sides, in words.", "N", "3", CLEANING, min=1
+        "Drop pairs with one side more than N times as long as the other, in words.",
+        "N",
+        "3",
+        CLEANING,
+        min=1,
     )
     deduplicate: bool | None = flag(
         "--deduplicate/--no-deduplicate", "Keep each pair once.", CLEANING, "deduplicate"
     )
     drop_leaked: str | None = option(
-        "Drop pairs of which both sides (pair) or one (source, target) are in valid or test, "
-        "ignoring case, punctuation and spaces; source and target also drop everyday lines "
-        "such as 'Yes.'.",
+        "Drop pairs that are in valid or test as a whole (pair) or on one side (source, target), "
+        "ignoring case, punctuation and spaces; source and target also drop common lines such as "
+        "'Yes.'.",
         "SIDE",
         "pair",
         CLEANING,
         autocompletion=completion.choice("|".join(LEAKED)),
     )
-    keep_leaked: bool = flag("--keep-leaked", "Keep them.", CLEANING)
-    drop_identical: bool | None = _drop_flag("identical", "Pairs with the same text on both sides.")
+    keep_leaked: bool = flag("--keep-leaked", "Keep such pairs.", CLEANING)
+    drop_identical: bool | None = _drop_flag(
+        "identical", "Drop pairs with the same text on both sides."
+    )
     drop_wrong_script: bool | None = _drop_flag(
-        "wrong-script", "Pairs without a letter of their language's script on one side."
+        "wrong-script", "Drop pairs with a side that has no letter of its language's script."
     )
     labels: list[str] | None = option(
-        "Parts of speech and entities of source words, for systems that tag: spacy:MODEL or "
-        "conllu:FILE; may repeat, a sentence takes its labels from the first that contains it.",
+        "Parts of speech and entities of the source words, for systems that tag: spacy:MODEL or "
+        "conllu:FILE; repeatable: the first that has labels for a sentence gives them.",
         "SOURCE",
         "the corpus's own, if it has some",
         TEXT,
@@ -177,32 +185,34 @@ def prepare(
     *,
     name: str | None = argument("NAME", "A corpus of `jtrans corpora`.", None, completion.corpora),
     train: list[str] | None = option(
-        "PREFIX.de and PREFIX.en, plain or compressed; or one .tsv, .tmx, .jsonl, .xml (of WMT); "
-        "or .conllu (source and target are the same); may repeat. Or prepared corpora to merge.",
+        "Training files: PREFIX.de and PREFIX.en, plain or compressed; one .tsv, .tmx, .jsonl or "
+        ".xml (WMT); .conllu (the target is the source); or prepared corpora to merge; repeatable.",
         "PREFIX",
     ),
-    valid: list[str] | None = option("Validation files; several are joined in order.", "PREFIX"),
+    valid: list[str] | None = option("Validation files; repeatable, joined in order.", "PREFIX"),
     valid_size: int | None = option(
         "Take N pairs from train instead, after cleaning, the same ones every time.", "N", min=1
     ),
     test: list[str] | None = option(
-        "Test files; may repeat. PREFIX.0.en, PREFIX.1.en ...: several references.", "PREFIX"
+        "Test files; repeatable. PREFIX.0.en, PREFIX.1.en ...: several references.", "PREFIX"
     ),
-    languages: str | None = option("Such as de-en; en for .conllu.", "SOURCE-TARGET"),
+    languages: str | None = option(
+        "Source and target language, such as de-en; one for .conllu.", "SOURCE-TARGET"
+    ),
     skip_bad_lines: bool = flag(
         "--skip-bad-lines",
-        "Leave out pairs with a line that is not UTF-8 or has a zero byte, .tsv lines with too few "
-        "columns and .jsonl lines without a pair, and count them.",
+        "Skip and count pairs with a line that is not UTF-8 or has a zero byte, .tsv lines with "
+        "too few columns and .jsonl lines without a pair.",
     ),
     out: Path | None = option("Folder to write.", "DIR", "data/prepared/NAME, with NAME"),
     originals: Path | None = option(
-        "Read the original files of NAME from here instead of downloading them.",
+        "Read the original files of NAME from this folder instead of downloading them.",
         "DIR",
         names=["--from"],
     ),
     text: TextOptions,
     workers: int | None = WORKERS,
-    force: bool = flag("--force", "Replace another prepared corpus in --out."),
+    force: bool = flag("--force", "Replace a different prepared corpus in --out."),
     as_json: bool = JSON,
 ) -> None:
     r"""Prepare a corpus for training: segment, clean, learn BPE, encode.

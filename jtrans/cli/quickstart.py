@@ -54,7 +54,7 @@ class Conditions:
 def quickstart(
     out: Path = option("Folder for all results.", "DIR", default=Path("runs/quickstart")),
     minutes: float = option(
-        "Total time; a fifth is kept for the steps after training, which may need more.",
+        "Total minutes; a fifth is reserved for the steps after training, which may take longer.",
         default=5.0,
         min=0.1,
     ),

@@ -29,7 +29,7 @@ FORMATS = ("text", "conllu", "jsonl")
 
 @grouped()
 def tag(
-    run: str = argument("RUN", "A run of a system with tagging heads, trained with labels."),
+    run: str = argument("RUN", "A run trained with labels, of a system with tagging heads."),
     input_file: str = option(
         "Text to tag, in the source language of the run.",
         "FILE|-",

@@ -20,7 +20,7 @@ def labels(
     study: StudyOptions,
     *,
     gold: Path | None = option(
-        GOLD_FORMATS.capitalize(), "FILE", "the corpus's own, else the attention of a run"
+        f"Gold {GOLD_FORMATS}", "FILE", "the corpus's own, else the attention of a run"
     ),
     gold_base: int | None = GOLD_BASE,
     output: OutputOptions,

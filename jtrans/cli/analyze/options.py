@@ -45,11 +45,13 @@ def out_option(shown: str) -> Any:
 
 
 EDGES = option(
-    "Highest number of each bin: 5,10 gives 1–5, 6–10 and >10.", "N,N,...", "those of the paper"
+    "Upper edge of each bin: 5,10 gives 1–5, 6–10 and >10.", "N,N,...", "those of the paper"
 )
 
 GOLD_FORMATS = "word alignments: Pharaoh (0-0 1?2), NAACL (1 1 2 P) or Och (SENT: 1)."
-GOLD_BASE = option("Number of the first word in it.", "0|1", "0 for Pharaoh, else 1", min=0, max=1)
+GOLD_BASE = option(
+    "Number of the first word in --gold.", "0|1", "0 for Pharaoh, else 1", min=0, max=1
+)
 
 
 @option_group
@@ -62,12 +64,12 @@ class StudyOptions:
     split: str = split_option()
     data: Path | None = data_option()
     hyp: list[Path] | None = option(
-        "Translations by other tools, or JSON lines of jtrans translate; may repeat.",
+        "Translations by other tools, or JSON lines of jtrans translate; repeatable.",
         "FILE",
     )
     as_is: bool = flag("--as-is", "Take BPE pieces and escaped characters of files as they are.")
     ref: list[Path] | None = option(
-        "References of --hyp; may repeat, for several of each sentence.", "FILE", panel=FILES
+        "References for --hyp; repeatable: several of each sentence.", "FILE", panel=FILES
     )
     src: Path | None = option(
         "The source text, or JSON lines with `source`; without it, lengths are of the reference.",
@@ -75,7 +77,7 @@ class StudyOptions:
         panel=FILES,
     )
     train: Path | None = option(
-        "Target side of a training text, to count words in.", "FILE", panel=FILES
+        "Target side of the training text, for word frequencies.", "FILE", panel=FILES
     )
     languages: str | None = option(
         "Languages of the files.", "SOURCE-TARGET", "by their names", FILES

@@ -27,7 +27,7 @@ def scale(
     recipe: str | None = argument("RECIPE|CONFIG.toml", "The base model.", default=None),
     data: Path | None = data_option(TRAINING, "data/prepared/CORPUS"),
     out: Path | None = option(
-        "Folder of runs and result; with given losses, of the scaled recipe.",
+        "Folder for the runs and the result; with --from-losses, for the scaled recipe.",
         "DIR",
         "runs/scale/RECIPE",
         TRAINING,
@@ -39,16 +39,18 @@ def scale(
     ),
     seeds: str | None = option("Train each model with each seed.", "1,2,3", "the recipe's"),
     run: bool = flag("--run", "Train the scaled model, too.", TRAINING),
-    plan_only: bool = flag("--plan-only", "Only say what would be trained.", TRAINING),
+    plan_only: bool = flag("--plan-only", "Only show what would be trained.", TRAINING),
     set_: list[str] | None = SETTINGS,
     device: str | None = DEVICE,
     from_losses: Losses | None = option(
-        "Validation losses, in nats per token.", "BASE DEEPER WIDER", panel=LOSSES
+        "Train nothing; use these validation losses, in nats per token.",
+        "BASE DEEPER WIDER",
+        panel=LOSSES,
     ),
     layers: int | None = option(
         "Without a recipe: joint layers of the base model.", panel=LOSSES, min=1, max=MOST_LAYERS
     ),
-    width_ratio: float | None = option("Without a recipe: its F/E.", panel=LOSSES),
+    width_ratio: float | None = option("Without a recipe: F/E of the base model.", panel=LOSSES),
     as_json: bool = JSON,
 ) -> None:
     """Scale a model by the gradients of its validation loss (Li et al. 2020).

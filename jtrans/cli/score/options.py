@@ -58,7 +58,7 @@ class ScoreOptions:
     data: Path | None = data_option()
     sweep: list[str] | None = option(
         "Score every run with each of these searches: beam=1,5,10 or length-penalty=0.6,1,1.4; "
-        "may repeat.",
+        "repeatable.",
         "NAME=VALUE,...",
         panel=SEARCH,
     )
@@ -66,24 +66,24 @@ class ScoreOptions:
         "--lowercase/--cased", "Compare without case.", shown="the run's case; files: cased"
     )
     tokenize: str | None = option(
-        "Tokenizer of BLEU, by its name in sacreBLEU: 13a, intl, char, flores200, none.",
+        "sacreBLEU's tokenizer for BLEU, such as 13a, intl, char, flores200 or none.",
         "NAME",
         "that of the target language",
     )
     sentence_scores: list[str] | None = option(
-        "Scores of all sentences in another metric: the output of comet-score --to_json, or a file "
-        "of numbers for each system; may repeat. Higher is better, but for TER, HTER, CharacTER, "
+        "Sentence scores in another metric: the output of comet-score --to_json, or a file of "
+        "numbers for each system; repeatable. Higher is better, except for TER, HTER, CharacTER, "
         "WER, CER and MetricX.",
         "NAME=FILE,...",
     )
-    output: Path | None = option("Folder for the runs' translations, a file for each.", "DIR")
+    output: Path | None = option("Also write each run's translations to this folder.", "DIR")
     sentences: str | None = option(
-        "Also write the scores of every sentence, as JSON lines, without multi-bleu.", "FILE"
+        "Also write sentence scores as JSON lines, except for multi-bleu.", "FILE"
     )
     latex: bool = flag("--latex", "Print the table for a paper, in LaTeX.")
     force: str | None = option(
-        "Print the run's log-probability of these translations, line by line; from JSON lines of "
-        "jtrans translate, of every translation, by its tokens.",
+        "Print the run's log-probability of these translations and of their tokens; JSON lines of "
+        "jtrans translate: of all their translations, with their own tokens.",
         "FILE",
         panel=FORCE,
     )
@@ -99,7 +99,10 @@ class ScoreOptions:
     )
     ref: list[str] | None = option("References, one file per set.", "FILE...", panel=FILES)
     languages: str | None = option(
-        "The target decides sacreBLEU's tokenizer.", "SOURCE-TARGET", "by the files' names", FILES
+        "Languages of the files; the target determines sacreBLEU's tokenizer.",
+        "SOURCE-TARGET",
+        "by the files' names",
+        FILES,
     )
     as_is: bool = flag("--as-is", "Score BPE pieces and escaped characters as they are.", FILES)
 

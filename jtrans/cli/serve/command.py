@@ -32,7 +32,7 @@ def serve(
     runs: list[str] = argument("RUN", "A run, or several as an ensemble."),
     *,
     port: int = option(
-        "Port to listen on; 0 for any that is free.",
+        "Port to listen on; 0: any free port.",
         "N",
         default=8000,
         panel=ADDRESS,
@@ -52,9 +52,9 @@ def serve(
 ) -> None:
     """Translate in a browser, or for other programs, until Ctrl-C.
 
-    The page shows which words belong together, and the grid of joint systems.
+    The page shows word alignments, and the grid of joint systems.
     Programs POST to /translate an object like those of `jtrans translate --input-format jsonl`,
-    or a list of them, and get what `--format jsonl` writes, with the words that alignments count.
+    or a list of them. They get what `--format jsonl` writes, plus the words that are aligned.
     Requests that arrive together are translated together.
 
     [bold]Examples[/bold]

@@ -28,9 +28,9 @@ START = "Start and end"
 class SeedOptions:
     """The seed of a run, or those of several."""
 
-    seed: int | None = option("Seed of all randomness: training.seed", shown="the recipe's")
+    seed: int | None = option("Random seed (training.seed).", shown="the recipe's")
     seeds: str | None = option(
-        "One run for each seed, one after the other, in RUN/seed-N.", "N,N,..."
+        "Train one run per seed, one after the other, in RUN/seed-N.", "N,N,..."
     )
 
     def configs(self, run: Path, config: Config, settings: Sequence[str]) -> dict[Path, Config]:
@@ -66,14 +66,16 @@ class StartOptions:
     """How training starts and ends."""
 
     max_minutes: float | None = option(
-        "Most minutes, last validation included: training.max_minutes",
+        "Minutes to train, last validation included (training.max_minutes).",
         shown="the recipe's",
         panel=START,
     )
-    restart: bool = flag("--restart", "Start over, deleting the run.", START)
-    from_: str | None = option("Start from its best weights.", "RUN", panel=START, names=["--from"])
+    restart: bool = flag("--restart", "Delete the run and start over.", START)
+    from_: str | None = option(
+        "Start from the best weights of this run.", "RUN", panel=START, names=["--from"]
+    )
     keep_optimiser: bool = flag(
-        "--keep-optimiser", "With --from: the optimiser's moments, too.", START
+        "--keep-optimiser", "With --from, also take its optimiser's moments.", START
     )
     dry_run: bool = flag("--dry-run", "Estimate size, memory and time; train nothing.", START)
 
@@ -94,15 +96,17 @@ class MachineOptions:
     """On what training computes, and in how many processes."""
 
     device: str | None = DEVICE
-    precision: str | None = option("training.precision", "|".join(PRECISIONS), "auto", MACHINE)
-    deterministic: bool = flag("--deterministic", "Only deterministic GPU kernels.", MACHINE)
+    precision: str | None = option(
+        "Arithmetic precision (training.precision).", "|".join(PRECISIONS), "the recipe's", MACHINE
+    )
+    deterministic: bool = flag("--deterministic", "Use only deterministic GPU kernels.", MACHINE)
     processes: int | None = option("Train in N processes, on the CPU.", "N", "1", MACHINE, min=1)
     gpus: str | None = option("Train on N GPUs, or on all.", "N|all", "1", MACHINE)
     max_restarts: int = option(
-        "If a process dies, start all again, at most N times.", "N", panel=MACHINE, default=3, min=0
+        "If a process dies, restart all, at most N times.", "N", panel=MACHINE, default=3, min=0
     )
     shard_model: bool = flag(
-        "--shard-model", "Divide weights and optimiser among the processes.", MACHINE
+        "--shard-model", "Shard weights and optimiser across the processes.", MACHINE
     )
 
     def settings(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def translate(
         "File for the translations.", "FILE|-", default="-", panel=TEXT, names=["--output", "-o"]
     ),
     input_format: str = option(
-        "jsonl: objects with a field `source`, perhaps `prefix`, `prefix_tokens`, `phrases`, "
+        "jsonl: objects with a field `source` and optional `prefix`, `prefix_tokens`, `phrases`, "
         "`forbidden`; other fields are passed through.",
         "text|jsonl",
         default="text",
@@ -48,7 +48,8 @@ def translate(
     ),
     *,
     shard: str | None = option(
-        "Only part K of N parts of the input file, for several machines; cat joins the outputs.",
+        "Translate only part K of N of the input file, for several machines; join the outputs "
+        "with cat.",
         "K/N",
         panel=TEXT,
     ),

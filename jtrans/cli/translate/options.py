@@ -32,7 +32,7 @@ SAMPLING, ATTENTION = "Sampling", "Attention to the source"
 CONSTRAINTS = "Constraints, line by line"
 ENGINES = ("torch", "ctranslate2")
 ENGINE: str = option(
-    "ctranslate2: with an export of the run (jtrans export).",
+    "Translation engine; ctranslate2 needs an export of the run (jtrans export).",
     "torch|ctranslate2",
     default="torch",
     panel=MACHINE,
@@ -47,39 +47,39 @@ class TokenRuleOptions:
         "Minimum number of target tokens before </s>.", None, "1", SEARCH, min=0
     )
     no_repeat_ngram: int | None = option(
-        "No N-gram of tokens twice in a translation.", "N", "0: off", SEARCH, min=0
+        "Forbid repeated N-grams of tokens in a translation.", "N", "0: off", SEARCH, min=0
     )
     stopping: str | None = option(
-        "count: with as many finished hypotheses as the beam; "
-        "bound: when no other can score higher than those returned.",
+        "Stop when the number of finished hypotheses reaches the beam size (count), or when no "
+        "other can score higher than those returned (bound).",
         "count|bound",
         "count",
         SEARCH,
     )
     max_repeats: int | None = option(
-        "No token or sequence of tokens more than N times in a row, against loops.",
+        "Allow a token or sequence of tokens at most N times in a row, against loops.",
         "N",
         "0: off",
         SEARCH,
         min=0,
     )
     diverse_groups: int | None = option(
-        "Divide the beam into N groups that avoid each other's tokens; if they still find the same "
-        "hypothesis, --n-best has fewer.",
+        "Divide the beam into N groups that avoid each other's tokens; --n-best returns fewer if "
+        "groups find the same hypothesis.",
         "N",
         "1",
         SEARCH,
         min=1,
     )
     diversity: float | None = option(
-        "What a token loses for each earlier group that chose it, in log-probability.",
+        "Log-probability a token loses for each earlier group's hypothesis continued with it.",
         None,
         "0.5",
         SEARCH,
     )
     mbr: str | None = option(
-        "Of all hypotheses of the beam, or samples, the one most like the others "
-        "(minimum Bayes risk); its score is the expected utility.",
+        "Minimum Bayes risk: choose the hypothesis or sample most like the others in this metric; "
+        "its score is the expected utility.",
         "chrf|bleu",
         "off",
         SEARCH,
@@ -105,17 +105,19 @@ class ConstraintOptions:
     """The constraints on each translation: its beginning, and phrases in it or not in it."""
 
     prefix: str | None = option(
-        "What each translation begins with, in whole words; an empty line for nothing.",
+        "Beginning of each translation, in whole words; an empty line for none.",
         "FILE",
         panel=CONSTRAINTS,
     )
     phrases: str | None = option(
-        "What each translation contains, in whole words; tabs between phrases.",
+        "Phrases that each translation must contain, in whole words, separated by tabs.",
         "FILE",
         panel=CONSTRAINTS,
     )
     forbidden_phrases: str | None = option(
-        "What no translation contains; tabs between phrases.", "FILE", panel=CONSTRAINTS
+        "Phrases that each translation must not contain, separated by tabs.",
+        "FILE",
+        panel=CONSTRAINTS,
     )
 
     def files(self) -> dict[str, str | None]:
@@ -149,16 +151,23 @@ class SamplingFlags:
         "Draw translations at random, as many as --beam, instead of searching.",
         SAMPLING,
     )
-    temperature: float | None = option("Below 1 favours probable tokens.", None, "1.0", SAMPLING)
-    top_k: int | None = option("Only the K most probable tokens.", "K", "0: all", SAMPLING)
+    temperature: float | None = option(
+        "Sampling temperature; below 1 favours probable tokens.", None, "1.0", SAMPLING
+    )
+    top_k: int | None = option(
+        "Sample from the K most probable tokens only.", "K", "0: all", SAMPLING
+    )
     top_p: float | None = option(
-        "Only the fewest tokens with a share of P together.", "P", "1.0", SAMPLING
+        "Sample from the fewest tokens with a total probability of at least P.",
+        "P",
+        "1.0",
+        SAMPLING,
     )
     epsilon: float | None = option(
-        "Only tokens at least as probable as this.", None, "0.0", SAMPLING
+        "Sample from tokens with at least this probability only.", None, "0.0", SAMPLING
     )
     seed: int | None = option(
-        "Seed of the samples; with it, a line gets the same samples in any file.",
+        "Random seed of the samples; equal lines get equal samples in any file.",
         None,
         "1",
         SAMPLING,
@@ -199,7 +208,7 @@ class AlignmentOptions:
         "Write word alignments, a line per translation: 0-0 1-2.", "FILE", panel=ATTENTION
     )
     unk_replace: bool = flag(
-        "--unk-replace", "Replace unknown words by the aligned source words.", ATTENTION
+        "--unk-replace", "Replace <unk> by the aligned source word.", ATTENTION
     )
     coverage_penalty: float | None = option(
         "Beta of the GNMT coverage penalty in the score.", "BETA", "0", ATTENTION
@@ -210,7 +219,7 @@ class AlignmentOptions:
         ATTENTION,
     )
     alignment_layer: str | None = option(
-        "The attention to use, such as decoder.3.cross.", "LAYER", "by system", ATTENTION
+        "Attention layer to use, such as decoder.3.cross.", "LAYER", "by system", ATTENTION
     )
 
     def extras(
@@ -261,7 +270,7 @@ class CheckOptions:
         CHECK,
     )
     data: Path | None = data_option(CHECK)
-    as_json: bool = flag("--json", "Print the comparison as one JSON object on stdout.", CHECK)
+    as_json: bool = flag("--json", "Print the comparison as one JSON object.", CHECK)
 
     def refuse_unused(self, for_text: Sequence[str]) -> None:
         """Refuse its options without the check, and options for a text to translate with it.
@@ -331,7 +340,7 @@ class ProcessOptions:
     """The processes that translate."""
 
     workers: int = option(
-        "Processes on a CPU; each loads the models.",
+        "Number of CPU processes; each loads the models.",
         "N",
         default=1,
         panel=MACHINE,
@@ -339,7 +348,7 @@ class ProcessOptions:
         max=MOST_WORKERS,
     )
     gpus: str | None = option(
-        "Translate on N GPUs, or on all, with a process for each.", "N|all", "1", MACHINE
+        "Translate on N GPUs, or on all, in one process each.", "N|all", "1", MACHINE
     )
 
     def devices(self, device: str | None) -> list[str]:
