@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        """Import the API on first use: until then, Ctrl-C ends a command without a traceback."""
+        """Import the API on first use, so that `jtrans.__main__` can handle Ctrl-C before it."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from jtrans import api

@@ -6,9 +6,9 @@ import signal
 
 
 def main() -> None:
-    """Run the command line; while that is being imported, Ctrl-C ends the process and no more."""
+    """Run the command line; during its import, Ctrl-C ends the process without a traceback."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # `run` takes it back
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # until `run` installs its own handler
     from jtrans.cli.main import main as run
 
     run()

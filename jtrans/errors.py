@@ -1,7 +1,7 @@
-"""The errors a user may meet.
+"""Errors that are shown to users.
 
-Every error says *what happened*, *where*, and *what to do*. Errors are raised where all
-three are known, and the command line shows them once: one paragraph, then the exit code.
+Every error says *what happened*, *where*, and *what to do*. It is raised where all three are
+known, and the command line shows it once, as one paragraph, and exits with its code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class JtransError(Exception):
         message: what happened, with the user's value and the limit it exceeds.
         where: the file, line, key or option.
         hint: what to do about it, ideally a command to paste.
-        kind: a stable identifier such as ``config.unknown-key`` (``--json`` prints it).
+        kind: a stable identifier such as ``config.unknown-key``, shown with ``--json``.
         exit_code: 2 for bad input (nothing was started), 1 for work that failed.
     """
 
@@ -50,13 +50,13 @@ class JtransError(Exception):
 
     @property
     def __notes__(self) -> list[str]:  # type: ignore[override]
-        """What Python shows below the message of a traceback (PEP 678)."""
+        """The lines that Python shows below the message in a traceback (PEP 678)."""
         notes = {"where": self.where, "hint": self.hint}
         return [f"{name}: {text}" for name, text in notes.items() if text]
 
     @classmethod
     def of_line(cls, line: int, message: str, *, hint: str, kind: str) -> Self:
-        """Return the error of one line, with its number in front of the message."""
+        """Return the error for a line; its number is put in front of `message`."""
         error = cls(f"line {line:,}{message}", hint=hint, kind=kind)
         error.line = line
         return error
@@ -107,7 +107,7 @@ class InternalError(JtransError):
 
 @contextlib.contextmanager
 def lines_of(*names: object) -> Iterator[None]:
-    """Add file names, with the line's place in each, to the error of a line of parallel files."""
+    """Add ``NAME:LINE`` of every file to the error of a line of parallel files."""
     try:
         yield
     except JtransError as error:
@@ -122,12 +122,12 @@ def usage_error(message: str, hint: str, where: str | None = None) -> ConfigErro
 
 
 def option_error(message: str, hint: str, where: str | None = None) -> DecodingError:
-    """Return the error for an option of decoding that has no effect or an impossible value."""
+    """Return the error for a decoding option that has no effect or an impossible value."""
     return DecodingError(message, where=where, hint=hint, kind="decoding.option")
 
 
 def did_you_mean(name: str, valid: Iterable[str]) -> str | None:
-    """Return the valid name closest to `name`, or None when none is close."""
+    """Return the valid name closest to `name`, None if none is close."""
     near = difflib.get_close_matches(name, list(valid), n=5, cutoff=0.5)
     return next((other for other in near if _is_like(name, other)), None)
 
@@ -135,7 +135,7 @@ def did_you_mean(name: str, valid: Iterable[str]) -> str | None:
 def _is_like(name: str, other: str) -> bool:
     """Return whether all words of one name resemble words of the other.
 
-    Names that share only a long beginning or end, ``demo/lstm`` and ``demo/dlcl``, are not alike.
+    Names that only begin or end alike, such as ``demo/lstm`` and ``demo/dlcl``, do not count.
     """
     ours, theirs = _words(name), _words(other)
     return any(
@@ -145,7 +145,7 @@ def _is_like(name: str, other: str) -> bool:
 
 
 def _words(name: str) -> list[str]:
-    """Return the words of a name, without words of one or two letters if there are longer ones."""
+    """Return the words of a name; those of one or two letters only if there are no longer ones."""
     words = re.findall(r"[^/._-]+", name)
     return [word for word in words if len(word) > 2] or words or [name]
 
@@ -158,11 +158,11 @@ def name_hint(name: str, valid: Iterable[str], otherwise: str | None = None) -> 
 
 
 def wrong_format(what: str, version: object, readable: int) -> str:
-    """Return that something has another format than the one that this version reads."""
+    """Return the message for a file format that this version does not read."""
     has = "no format" if version is None else f"format {version!r}"
     return f"{what} has {has}, this jtrans reads format {readable}"
 
 
 def how_many(count: int, noun: str, plural: str = "s") -> str:
-    """Return a number with its noun, in messages: ``1 line``, ``2,048 lines``."""
+    """Return a count with its noun: ``1 line``, ``2,048 lines``."""
     return f"{count:,} {noun}{'' if count == 1 else plural}"

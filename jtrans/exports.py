@@ -1,9 +1,9 @@
 """Exported models on disk: a run's weights in the format of another program.
 
-export.json       format version, the other program, the origin of the weights, facts
-config.toml       the run's configuration: its system, and how it decodes by default
+export.json       format version, the other program, the run and checkpoint, facts of the model
+config.toml       the run's configuration, with its default search
 pipeline.json     the run's text pipeline
-README.md         what the folder is, for people without jtrans
+README.md         a description of the folder, for people without jtrans
 sha256.json       the digests of all other files
 ...               the files of the other program
 
@@ -48,7 +48,7 @@ class ExportedCheckpoint(Checkpoint):
 
     @property
     def weights(self) -> Path:
-        """The file of digests, in place of weights: their files have the other program's names."""
+        """The file of digests, which stands for the other program's weight files."""
         return self.folder / SEAL
 
 
@@ -65,11 +65,11 @@ class Export:
 
     @classmethod
     def open(cls, folder: Path, program: str) -> Export:
-        """Open an export to a program, and check all its files.
+        """Open an export for a program, and check all its files.
 
         Raises:
-            CheckpointError: there is no export, it has another program or format, or a file is
-                missing or was changed.
+            CheckpointError: there is no export, it is for another program or has another format,
+                or a file is missing or was changed.
         """
         if not cls.exists(folder):
             raise CheckpointError(
@@ -123,16 +123,16 @@ class Export:
         return Run(self.folder).config(systems)
 
     def checkpoint(self, selector: str = "best") -> Checkpoint:
-        """Return the exported checkpoint: its name, and the folder of the export.
+        """Return the exported checkpoint, which lies in the folder of the export.
 
         Raises:
-            CheckpointError: another checkpoint is asked for.
+            CheckpointError: `selector` is another checkpoint.
         """
         name = str(self.facts.get("checkpoint"))
         held = ExportedCheckpoint(name, self.folder)
         if selector not in ("best", name, self.facts.get("selector"), str(held.update)):
             raise CheckpointError(
-                f"the export holds checkpoint {name} alone, not {selector}",
+                f"the export has only checkpoint {name}, not {selector}",
                 where="--checkpoint",
                 hint=f"export that one: jtrans export RUN --checkpoint {selector}",
                 kind="checkpoint.missing",
@@ -174,11 +174,17 @@ Translatable = Run | Export
 def new_export(
     folder: Path, program: str, run: Run, selector: str, systems: Mapping[str, type[SystemConfig]]
 ) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield an empty folder for the files of `program`, and the facts, for the block to fill.
+    """Yield a temporary folder and the contents of export.json, for the block to fill.
 
-    When the block succeeds, the folder becomes `folder` and replaces an earlier export of the run
-    for the program there.
-    `selector` is the checkpoint of the run, such as ``best``.
+    When the block succeeds, the folder becomes `folder`, in place of an earlier export of the same
+    run for the same program.
+
+    Args:
+        folder: the folder of the export.
+        program: the program that its files are for.
+        run: the run.
+        selector: a checkpoint of the run, such as ``best``.
+        systems: the configuration class of each system.
 
     Raises:
         CheckpointError: there is no such checkpoint, or `folder` holds something else.
@@ -207,7 +213,7 @@ def new_export(
 def _check_replaceable(
     earlier: Export, program: str, run: Run, systems: Mapping[str, type[SystemConfig]]
 ) -> None:
-    """Refuse to replace what is not an export of the run for the program; it may be damaged."""
+    """Refuse to replace anything but an export of the run for the program, damaged or not."""
     try:
         own = {SEAL, *read_json(earlier.folder / SEAL)}
     except (JtransError, OSError, TypeError):
@@ -215,7 +221,7 @@ def _check_replaceable(
     if FACTS not in own:
         raise _occupied(f"{earlier.folder} holds something other than an export")
     if foreign := foreign_file(earlier.folder, own.__contains__):
-        raise _occupied(f"{earlier.folder} holds {foreign}, which is not of the export")
+        raise _occupied(f"{earlier.folder} holds {foreign}, which is not part of the export")
     try:
         name, is_for_program = earlier.facts.get("run"), earlier.program == program
         has_model = _has_model_of(earlier, run, systems)
@@ -234,7 +240,7 @@ def _occupied(message: str) -> CheckpointError:
 
 
 def _has_model_of(earlier: Export, run: Run, systems: Mapping[str, type[SystemConfig]]) -> bool:
-    """Return whether an export has the vocabularies, the model's settings and the seed of a run."""
+    """Return whether an export has a run's vocabularies, model settings and seed."""
     texts = (
         (earlier.folder / "config.toml").read_text(encoding="utf-8"),
         run.config(systems).to_toml(),
@@ -251,7 +257,7 @@ def _has_model_of(earlier: Export, run: Run, systems: Mapping[str, type[SystemCo
 
 
 def default_folder(run: Run, program: str) -> Path:
-    """Return the folder that an export of a run has by default: ``RUN/exports/PROGRAM``."""
+    """Return the default folder of a run's export: ``RUN/exports/PROGRAM``."""
     return run.folder / FOLDER / program
 
 
@@ -260,7 +266,7 @@ def find_models(names: Sequence[str], engine: str) -> list[Translatable]:
 
     Raises:
         CheckpointError: there is no such run or export, or it cannot be used.
-        DecodingError: several models for an engine that takes one.
+        DecodingError: an export for the engine ``torch``, or several models for another engine.
     """
     if engine == "torch":
         for folder in (Path(name) for name in names):
@@ -270,13 +276,13 @@ def find_models(names: Sequence[str], engine: str) -> list[Translatable]:
                     f"{folder} is not a run but an export for {program}",
                     hint=f"add --engine {program}"
                     if program == "ctranslate2"
-                    else f"its README.md tells how to use it: {folder / CARD}",
+                    else f"its README.md says how to use it: {folder / CARD}",
                     kind="run.missing",
                 )
         return [find_run(name) for name in names]
     if len(names) > 1:
         raise DecodingError(
-            f"{engine} translates with one model, not with an ensemble of {len(names)}",
+            f"{engine} translates with a single model, not with an ensemble of {len(names)}",
             where="--engine",
             hint="give one run, or use --engine torch",
             kind="decoding.engine",
@@ -312,15 +318,15 @@ def find_export(name: str, program: str) -> Export:
         now, held = run.checkpoint(selector).name, export.facts["checkpoint"]
         if now != held:
             _log.warning(
-                "the export holds %s, but the %s checkpoint of the run is now %s: "
-                "jtrans export %s --to %s renews it",
+                "the export has %s, but the %s checkpoint of the run is now %s; "
+                "to renew it: jtrans export %s --to %s",
                 *(held, selector, now, shlex.quote(name), program),
             )
     return export
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Import a module that only an extra of the package installs.
+    """Import a module that belongs to an optional extra of the package.
 
     Raises:
         ConfigError: the module is not installed.

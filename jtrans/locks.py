@@ -1,4 +1,4 @@
-"""Locks that keep other processes out, also on other hosts of a network file system."""
+"""Locks against other processes, including those of other hosts on a network file system."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def exclusive(
         owner_file: a file with an extension, such as ``lock.json``.
         busy: returns the error for a lock held by the given owner, such as "process 12 on a-host".
         patience_seconds: how long to wait for the lock.
-        settle_seconds: how long to wait if the last holder was killed, until its worker processes
-            have ended, too.
+        settle_seconds: how long to wait for the worker processes of the last holder, if it was
+            killed.
         watch_seconds: network file systems do not always share locks. So if the lock is free but
-            its last holder, on another host, did not end properly, watch for this long whether
-            it still renews its owner file. A holder renews its file only if this is not 0.
+            its last holder, on another host, did not release it, watch for this long whether the
+            owner file is still renewed. A holder renews its file only if this is not 0.
 
     Raises:
         JtransError: another process holds the lock, or its file cannot be created.
@@ -61,7 +61,7 @@ def exclusive(
         host, owner = _read_owner(owner_file)
         if host and watch_seconds and host != socket.gethostname():
             _log.warning(
-                "%s did not end properly with %s: waiting %.0f s to see whether it is alive",
+                "%s has not released %s: waiting %.0f s to see whether it is still running",
                 *(owner, owner_file.parent, watch_seconds),
             )
             if _is_renewed(owner_file, watch_seconds):
@@ -82,7 +82,7 @@ def exclusive(
     finally:
         done.set()
         if os.getpid() == process:  # not in a forked child
-            # if the folder was replaced meanwhile, its files belong to another lock
+            # if the folder has been replaced, the files in it belong to another lock
             if _inode(path) == inode:
                 if is_owner:
                     owner_file.unlink(missing_ok=True)
@@ -92,12 +92,12 @@ def exclusive(
 
 
 def check_names_are_free(owner_file: Path) -> None:
-    """Check that the files of a lock beside a user's files would take the place of none.
+    """Check that the files of a lock would not overwrite a user's files.
 
     Raises:
-        JtransError: there is a file of the same name that no lock has left behind.
+        JtransError: a file of the same name exists that is not left over from a lock.
     """
-    # where a file system has no locks, filelock writes the process into the locked file
+    # on file systems without locks, filelock writes the process id into the locked file
     for path, start in (
         (owner_file, rb'\{("host": .*)?|\0+'),
         (owner_file.with_suffix(""), rb"\d+"),
@@ -109,7 +109,7 @@ def check_names_are_free(owner_file: Path) -> None:
             continue
         if content and not re.match(rb"\A(" + start + rb")\s*$", content, re.MULTILINE):
             raise JtransError(
-                f"{path} is in the way: a lock of that name is needed, and this file is not a lock",
+                f"{path} is in the way: a lock file of this name is needed, and this is not one",
                 hint="move it away, or choose another output",
                 kind="disk.busy",
             )
@@ -132,7 +132,7 @@ def _acquire(
 
 
 def _check_can_be_created(path: Path) -> None:
-    """Refuse a folder without room for a lock: filelock takes it for a lock that is held."""
+    """Refuse a folder in which no lock can be created: to filelock, the lock would seem held."""
     if path.exists():
         return
     with creation_errors(path.parent):
@@ -147,7 +147,7 @@ def _inode(path: Path) -> int | None:
 
 
 def _read_owner(path: Path) -> tuple[str, str]:
-    """Return the host in an owner file ("" if missing or damaged), and a name for the owner."""
+    """Return the host in an owner file ("" if missing or damaged), and the owner in words."""
     try:
         owner = json.loads(path.read_text(encoding="utf-8"))
         name = f"process {int(owner['pid'])} on {owner['host']}"
@@ -168,7 +168,7 @@ def _is_renewed(owner_file: Path, seconds: float) -> bool:
     """Watch an owner file, and return whether its holder renews it."""
     end, times = time.monotonic() + seconds, set[int]()
     while time.monotonic() < end and len(times) < 2:
-        # opening the file makes a network file system ask its server for the newest contents
+        # opening the file makes a network file system fetch its current state from the server
         with contextlib.suppress(OSError), owner_file.open("rb") as handle:
             times.add(os.fstat(handle.fileno()).st_mtime_ns)
         time.sleep(min(seconds / 4, 1.0))

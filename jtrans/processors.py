@@ -1,15 +1,11 @@
-"""The processors of this machine: how many this process may use, and how many others use now.
+"""Processors, devices and processes of this machine, without torch.
 
-A device other than these is chosen by its name (`chosen_device`), which needs no torch.
-
-`own_command` starts further processes on them.
-
-A product divided among threads takes a small model some 50 us. If the threads slept between two
-products, waking them would take as long, so they wait for work in a loop. That pays only while no
-other process wants their processors: then training is 1.1 to 1.2 times as fast and a single
-sentence is translated 1.3 to 2.5 times as fast as with threads that sleep early. When two processes
-waited like this on the same two cores, each interrupted the other's products: training together was
-half as fast, and single sentences took ten times as long.
+`let_threads_wait` sets how long OpenMP's threads spin before they sleep. A matrix product of a
+small model takes some 50 us, and waking sleeping threads takes as long, so they wait for work in a
+loop. That pays only while no other process wants their processors: then training is 1.1 to 1.2
+times as fast, and translating single sentences 1.3 to 2.5 times as fast, as with threads that sleep
+early. When two processes waited like this on the same two cores, each interrupted the other's
+products: training both was half as fast, and single sentences took ten times as long.
 """
 
 from __future__ import annotations
@@ -27,21 +23,23 @@ from jtrans.errors import ConfigError, name_hint
 
 _DEVICES = ("auto", "cpu", "cuda", "mps")
 _DEVICE = re.compile(r"(cpu|cuda|mps)(:(0|[1-9][0-9]{0,2}))?")
-# Processes of one command: all are started at once, so that more are taken for a typing error.
+# Processes of one command. All are started at once: a larger number must be a typing error.
 MOST_WORKERS = 1024
 # How often OpenMP's threads (libgomp) look for work before they sleep: for about 0.3 ms, longer
-# than the pauses between products, and for 15 us on a machine that is shared.
+# than the pauses between products, or for 15 us on a machine that is shared.
 LOOKS_FOR_WORK = 20_000
 LOOKS_WHEN_SHARED = 1_000
 
-SAMPLES, SECONDS_BETWEEN = 3, 0.002  # several, as a process may run only for a moment
+SAMPLES, SECONDS_BETWEEN = 3, 0.002  # several, as another process may run only for a moment
 
 
 def chosen_device(name: str | None) -> tuple[str, str]:
-    """Return the name of the device that a user chose, and where; ``auto`` is JTRANS_DEVICE.
+    """Return the device that a user chose, and the option or variable that names it.
+
+    For ``auto`` or None, this is the environment variable JTRANS_DEVICE, else ``auto``.
 
     Raises:
-        ConfigError: there is no device of this name. Whether the machine has it is not checked.
+        ConfigError: the name is not of a device. Whether the machine has the device is not checked.
     """
     chosen, where = name or "auto", "--device"
     if chosen == "auto":
@@ -57,7 +55,7 @@ def chosen_device(name: str | None) -> tuple[str, str]:
 
 
 def available_cpus(root: Path = Path("/")) -> int:
-    """Count the processors this process may use; in a container, those whose time it may use."""
+    """Count the processors this process may use, within the CPU quota of its container."""
     if not hasattr(os, "sched_getaffinity"):  # not Linux
         return os.cpu_count() or 1
     shares = [_processors(*group) for group in control_groups("cpu", root)]
@@ -65,9 +63,9 @@ def available_cpus(root: Path = Path("/")) -> int:
 
 
 def control_groups(controller: str, root: Path) -> Iterator[tuple[Path, bool]]:
-    """Yield the folders of Linux's groups that limit this process, and whether of version 2.
+    """Yield the folder of each control group (cgroup) of this process, and whether it is of v2.
 
-    A container or a batch job is such a group, and the limits of all groups above it hold, too.
+    A container or a batch job is such a group; the limits of all groups above it hold, too.
 
     Args:
         controller: ``cpu`` or ``memory``.
@@ -87,23 +85,23 @@ def control_groups(controller: str, root: Path) -> Iterator[tuple[Path, bool]]:
 
 
 def _processors(group: Path, is_version_2: bool) -> float:
-    """Return how many processors' time a control group has."""
+    """Return the CPU quota of a control group, in processors; infinity without a quota."""
     names = ["cpu.max"] if is_version_2 else ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
     with contextlib.suppress(OSError, ValueError):
         texts = [(group / name).read_text(encoding="utf-8") for name in names]
-        quota, period = map(int, " ".join(texts).split())  # without a limit "max", or -1
+        quota, period = map(int, " ".join(texts).split())  # quota "max" or -1: no limit
         if quota > 0:
             return quota / period
     return math.inf
 
 
 def are_idle(threads: int) -> bool:
-    """Return whether other processes leave this number of the machine's processors idle now."""
+    """Return whether other processes currently leave `threads` processors of the machine idle."""
     return others_running() + threads <= (os.cpu_count() or 1)
 
 
 def others_running() -> int:
-    """Count other processes' threads that run or are ready to; 0 if Linux does not report them."""
+    """Count runnable threads of other processes; 0 if the system does not report them."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         ours = _own_running()  # counted first, as our waiting threads may soon fall asleep
         everywhere = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
@@ -120,7 +118,7 @@ def _own_running() -> int:
 
 
 def let_threads_wait() -> None:
-    """Set how long threads of torch wait for work; call it before torch is imported.
+    """Set how long torch's OpenMP threads wait for work; call it before torch is imported.
 
     GOMP_SPINCOUNT and OMP_WAIT_POLICY in the environment take precedence.
     """
@@ -138,19 +136,19 @@ def let_threads_wait() -> None:
 
 
 def own_command() -> list[str]:
-    """Return the beginning of a command that starts jtrans anew, with the modules of this process.
+    """Return the beginning of a command that starts jtrans, importing from where this process does.
 
-    ``python -m`` alone imports from the working directory first, which the command ``jtrans`` does
-    not: a user may have a ``random.py`` there.
+    Unlike the command ``jtrans``, ``python -m`` imports from the working directory first, where a
+    user may have a ``random.py``; the option -P prevents that.
     """
-    begins_here = sys.path[:1] in ([""], [str(Path.cwd())])
-    return [sys.executable, *([] if begins_here else ["-P"]), "-m", "jtrans"]
+    imports_from_here = sys.path[:1] in ([""], [str(Path.cwd())])
+    return [sys.executable, *([] if imports_from_here else ["-P"]), "-m", "jtrans"]
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether a process of this machine runs; not if it is dead, but not yet reaped."""
+    """Return whether a process of this machine is running; a zombie is not."""
     if sys.platform == "win32":
-        return True  # asking would end it
+        return True  # os.kill would end it
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -161,7 +159,7 @@ def is_alive(pid: int) -> bool:
 
 
 def process_status(pid: int) -> list[str]:
-    """Return state, number of the parent and more of a process; empty where /proc is missing."""
+    """Return the fields of /proc/PID/stat from the state on; empty if it cannot be read."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return []

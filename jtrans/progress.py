@@ -13,12 +13,12 @@ class Progress(Protocol):
         ...
 
     def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
-        """Report that `done` of `total` units of `task` are finished; the bar ends at `total`.
+        """Report that `done` of `total` units of `task` are finished.
 
         Args:
-            task: the name of the bar.
+            task: the label of the progress bar.
             done: the units finished so far.
-            total: the number of units; None if it is unknown.
+            total: the number of units, at which the bar is removed; None if it is unknown.
             unit: "bytes" for sizes, which are shown with their rate; empty for counts.
         """
         ...

@@ -1,4 +1,4 @@
-"""Worker processes that work on a sequence of jobs and give their results in order."""
+"""Worker processes for a sequence of jobs, with the results in order."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ NO_SEMAPHORES = "processes cannot share semaphores in /dev/shm"
 
 
 def default_workers(warn: Callable[[str], None]) -> int:
-    """Return the number of processors, or 1, with a warning, where semaphores cannot be shared."""
+    """Return the number of processors; 1, with a warning, if semaphores cannot be shared."""
     try:
         multiprocessing.Lock()
     except OSError as error:  # a sandbox or a container without a writable /dev/shm
-        warn(f"{NO_SEMAPHORES}, {error.strerror}: a single process does the work")
+        warn(f"{NO_SEMAPHORES}, {error.strerror}: using a single process")
         return 1
     return available_cpus()
 
@@ -51,20 +51,20 @@ def run_jobs(
 
     Args:
         function: at the top level of a module, so that it can be sent to another process.
-        jobs: taken one by one as needed, so that they need not all fit into memory.
+        jobs: read one by one as needed, so that they need not all fit into memory.
         workers: number of processes; 1 runs the jobs in this one.
         hint: what to do when a worker dies.
         begins_anew: start fresh interpreters instead of forking, as GPUs require.
 
     Raises:
-        WorkError: a worker process died, or this machine lets none share semaphores.
+        WorkError: a worker process died, or processes cannot share semaphores on this machine.
     """
     if workers <= 1:
         yield map(function, jobs)
         return
-    # Forked workers start at once and need no importable main module. That is safe on Linux if this
-    # process has not computed anything with torch, whose threads a copy would lack. On other
-    # systems forking is unsafe or not available, and the platform's default is used.
+    # Forked workers start fast and need no importable main module. Forking is safe on Linux if this
+    # process has not computed anything with torch, whose threads the copy would lack. On other
+    # systems it is unsafe or not available, and the platform's default is used.
     inherited = "fork" if sys.platform == "linux" else None
     context = multiprocessing.get_context("spawn" if begins_anew else inherited)
     try:
@@ -86,7 +86,8 @@ def run_jobs(
     )
     try:
         if context.get_start_method() == "fork":
-            # fork before the thread of the jobs reads a pipe: copies could never take its lock
+            # fork before the thread that reads the jobs may hold the lock of a pipe, which would
+            # stay locked in the copies
             with _signals_later():
                 first = pool.submit(worker_number)
             first.result()
@@ -97,8 +98,8 @@ def run_jobs(
         ) from error
     except BaseException:  # mostly Ctrl-C: unfinished jobs are no longer wanted
         is_unwanted.set()
-        # If a worker ends while it writes a result, the pool would wait for the rest for ever.
-        # With this copy of the pipe closed, reading ends together with the last worker.
+        # If a worker ends while it writes a result, the pool would wait forever for the rest.
+        # With this copy of the pipe closed, reading ends when the last worker does.
         pool._result_queue._writer.close()  # type: ignore[attr-defined]
         raise
     finally:
@@ -108,7 +109,7 @@ def run_jobs(
 def _results(
     pool: ProcessPoolExecutor, function: Callable[[Job], Result], jobs: Iterable[Job], *, ahead: int
 ) -> Iterator[Result]:
-    """Yield results in order, each as soon as it is ready, even if the next job is yet to come."""
+    """Yield results in order, each as soon as it is ready, even if no further job is there yet."""
     submitted: queue.Queue[Future[Result] | None] = queue.Queue()
     room = threading.Semaphore(ahead)
     is_over = threading.Event()
@@ -120,7 +121,7 @@ def _results(
                 if is_over.is_set():
                     return
                 submitted.put(pool.submit(function, job))
-        except BaseException as error:  # raised by the jobs, or by a pool that has been shut down
+        except BaseException as error:  # raised by reading the jobs, or by a pool that is shut down
             failed: Future[Result] = Future()
             failed.set_exception(error)
             submitted.put(failed)
@@ -138,14 +139,14 @@ def _results(
 
 
 def worker_number() -> int:
-    """Return the number of this worker process, from 0; in other processes 0."""
+    """Return the number of this worker process, from 0; 0 in other processes, too."""
     return _own_number[0]
 
 
 _own_number = [0]
 
 
-# the signals that end a command by an exception
+# the signals whose handlers raise an exception that ends the command
 _ENDING = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
 
 
@@ -161,7 +162,7 @@ def _signals_later() -> Iterator[None]:
 
 def _begin(parent: int, is_unwanted: Event, numbers: SimpleQueue[int]) -> None:
     _own_number[0] = numbers.get()
-    sys.stdout = sys.stderr  # results go to the parent: what others print is none
+    sys.stdout = sys.stderr  # results go to the parent; what libraries print must not join them
     # Ctrl-C reaches the whole process group, but only the parent may react: it ends the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -171,7 +172,7 @@ def _begin(parent: int, is_unwanted: Event, numbers: SimpleQueue[int]) -> None:
 
 
 def _exit_early(parent: int, is_unwanted: Event) -> None:
-    """End this worker when its work is not wanted or its parent has been killed."""
+    """End this worker once its results are not needed or its parent has been killed."""
     while os.getppid() == parent and not is_unwanted.is_set():
         time.sleep(0.2)
     os._exit(1)

@@ -152,7 +152,7 @@ def test_the_checkpoint_of_an_export_has_the_names_that_it_has_in_the_run(
 def test_another_program_version_or_checkpoint_is_refused(export: Export) -> None:
     with pytest.raises(CheckpointError, match="for other, not for ctranslate2"):
         Export.open(export.folder, "ctranslate2")
-    with pytest.raises(CheckpointError, match="alone, not last"):
+    with pytest.raises(CheckpointError, match="has only checkpoint"):
         export.checkpoint("last")
     (export.folder / "export.json").write_text('{"format": 2, "program": "other"}')
     with pytest.raises(CheckpointError, match="has format 2"):
