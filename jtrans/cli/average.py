@@ -29,9 +29,7 @@ class Metric(enum.StrEnum):
 
 def average(
     run: str = argument("RUN", "A run: its folder, its name, or @last."),
-    last: int | None = option(
-        "How many of the newest checkpoints to average.", shown="5; with --choose: all"
-    ),
+    last: int | None = option("How many of the newest to average.", shown="5; with --choose: all"),
     steps: str | None = option("Average the checkpoints at these updates instead.", "N,N,..."),
     choose: Metric | None = option(
         "Choose how many, at most --last, by the score of each average on valid."
@@ -58,7 +56,7 @@ def average(
         raise usage_error(f"{other} and --steps exclude each other", "use one of them")
     if choose is None and (data is not None or device is not None):
         unused = "--device" if data is None else "--data"
-        raise usage_error(f"{unused} needs --choose, which validates", "--choose valid-bleu")
+        raise usage_error(f"{unused} has no effect without --choose", "--choose valid-bleu")
     updates = _parse(steps)
     from jtrans.runs import find_run
 
@@ -128,7 +126,7 @@ def _parse(steps: str | None) -> list[int] | None:
     if len(set(updates)) < len(updates):
         distinct = ",".join(map(str, dict.fromkeys(updates)))
         raise usage_error(
-            f"--steps {steps} names a checkpoint twice, which counts only once",
+            f"--steps {steps} names a checkpoint twice",
             f"name every checkpoint once: --steps {distinct}",
         )
     return updates

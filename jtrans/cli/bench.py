@@ -111,11 +111,7 @@ def prepare(
 
 @bench.command(cls=CheckedCommand)
 def train(
-    recipe: str = option(
-        "Recipe to train: a name from `jtrans recipes`, or a file.",
-        "RECIPE|CONFIG.toml",
-        default="demo/reformer-fast",
-    ),
+    recipe: str = option("Recipe to measure.", "RECIPE|CONFIG.toml", default="demo/reformer-fast"),
     data: Path | None = data_option(shown="the built-in one"),
     set_: list[str] | None = SETTINGS,
     device: str | None = device_option(),
@@ -162,17 +158,13 @@ def train(
 @bench.command(cls=CheckedCommand)
 def decode(
     recipe: str | None = option(
-        "Measure a model of this recipe, with random weights.",
-        "RECIPE|CONFIG.toml",
-        f"{DECODED}, without --run",
+        "Recipe; its weights are random.", "RECIPE|CONFIG.toml", f"{DECODED}, without --run"
     ),
     run_name: str | None = option("Measure a trained run instead.", "RUN", names=["--run"]),
     checkpoint: str = CHECKPOINT,
     set_: list[str] | None = SETTINGS,
     length: int | None = option(
-        "Length of every source and target, in tokens.",
-        shown=f"{LENGTH}; {QUICK_LENGTH} with --quick",
-        min=4,
+        "Tokens per source and target.", shown=f"{LENGTH}; {QUICK_LENGTH} with --quick", min=4
     ),
     device: str | None = device_option(),
     precision: str = SEARCH_PRECISION,
@@ -196,7 +188,9 @@ def decode(
     """
     check_choice("--precision", precision, SEARCH_PRECISIONS)
     if run_name and (recipe or set_):
-        raise usage_error("--run comes without --recipe and --set", "leave one of them out")
+        raise usage_error(
+            "--run cannot be combined with --recipe or --set", "leave one of them out"
+        )
     if checkpoint != "best" and not run_name:
         raise usage_error("--checkpoint has no effect without --run", "--run RUN")
     name = run_name or recipe or DECODED
@@ -206,7 +200,7 @@ def decode(
     length = length or (QUICK_LENGTH if quick else LENGTH)
     if length > (model.longest or length):
         raise usage_error(
-            f"{name} takes at most {model.longest} tokens, not {length}",
+            f"{name} supports at most {model.longest} tokens, not {length}",
             f"--length {model.longest}",
             "--length",
         )

@@ -1,6 +1,6 @@
 """Shell completion of the names of runs, corpora, recipes, systems and checkpoints.
 
-`jtrans --install-completion` installs it. Where nothing fits, shells complete file names.
+`jtrans --install-completion` installs it. Where no name fits, shells complete file names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _fitting(names: Iterable[str], incomplete: str) -> list[str]:
-    """Return the names that begin so; shells would read one with a space as two words."""
+    """Return the names that begin with `incomplete`, except those that shells would split."""
     return [
         name
         for name in dict.fromkeys(names)
@@ -30,7 +30,7 @@ def _fitting(names: Iterable[str], incomplete: str) -> list[str]:
 
 
 def choice(metavar: str | None) -> Callable[[str], list[str]] | None:
-    """Return what completes one of the values that the help names, such as ``text|jsonl``."""
+    """Return a completer for the values in a metavar such as ``text|jsonl``, None for others."""
     values = (metavar or "").split("|")
     if len(values) == 1 or not all(re.fullmatch("[a-z0-9-]+", value) for value in values):
         return None
@@ -38,7 +38,7 @@ def choice(metavar: str | None) -> Callable[[str], list[str]] | None:
 
 
 def settings(incomplete: str) -> list[str]:
-    """Complete the name of a setting; those of models are the ones of all systems."""
+    """Complete the name of a setting, of ``model.`` those of all systems."""
     from jtrans.config import Config
     from jtrans.models.zoo import system_configs
 
@@ -76,17 +76,17 @@ def runs(incomplete: str) -> list[str]:
 
 
 def runs_or_files(context: typer.Context, incomplete: str) -> list[str]:
-    """Complete a run, but none behind --hyp and --ref, which take several files."""
+    """Complete a run, but not after --hyp or --ref, whose values are files."""
     return [] if context.params.get("hyp") or context.params.get("ref") else runs(incomplete)
 
 
 def checkpoints(context: typer.Context, incomplete: str) -> list[str]:
-    """Complete a checkpoint of the run that was already typed; without one, best or last."""
+    """Complete a checkpoint of the run already typed, or of ``@last`` if none is."""
     from jtrans.runs import find_run
 
     given = (context.params.get(name) for name in ("run", "runs", "run_name"))
     runs = next(filter(None, given), ())
-    # after an option that lacks its value, arguments are still in `args`
+    # arguments after the option being completed are still in `args`
     typed = [*([runs] if isinstance(runs, str) else runs), *context.args]
     names = ["best", "last"]
     with contextlib.suppress(JtransError):

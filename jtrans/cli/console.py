@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Settings:
-    """The options of the top command; one object per process."""
+    """The global options; one object per process."""
 
     quiet: bool = False
     arguments: Sequence[str] = ()  # the whole command, as typed
@@ -32,7 +32,7 @@ class Settings:
 settings = Settings()
 
 
-# Control characters of a text could move the cursor or colour the screen. Rich writes its own.
+# Control characters in a text could move the cursor or colour the screen.
 _CONTROLS = {
     **{code: 0x2400 + code for code in range(0x20) if chr(code) not in "\t\n"},
     0x7F: 0x2421,
@@ -41,35 +41,35 @@ _CONTROLS = {
 
 
 def visible(text: str) -> str:
-    """Return a text for a terminal: pictures of its control characters, but tabs and newlines."""
+    """Return a text with visible symbols for control characters other than tabs and newlines."""
     return text.translate(_CONTROLS)
 
 
 class VisibleText:
-    """A stream to a terminal that shows control characters, which the terminal would obey."""
+    """A stream that shows control characters instead of sending them to the terminal."""
 
     def __init__(self, stream: io.TextIOWrapper) -> None:
-        self.rich_proxied_file = stream  # Rich looks for this name, and writes there
+        self.rich_proxied_file = stream  # Rich looks for this name: its own codes bypass `write`
 
     def write(self, text: str, /) -> int:
-        """Write a text with pictures of its control characters."""
+        """Write a text with visible symbols for control characters."""
         return self.rich_proxied_file.write(visible(text))
 
     def __getattr__(self, name: str) -> Any:
-        """Do everything else as the stream does."""
+        """Delegate everything else to the stream."""
         return getattr(self.rich_proxied_file, name)
 
 
 class Lasting(io.FileIO):
-    """A terminal or a pipe as a file; what is written after it was closed is dropped.
+    """A terminal or pipe as a file that drops what is written once its reader is gone.
 
-    Writing to a terminal fails before the system sends SIGHUP, and a process that ignores SIGHUP
-    (nohup, disown) must continue. So only the signal decides what a closed terminal means for the
-    work. A pipe that nobody reads any more (``2>&1 | head``) ends no work that does not need it.
+    Writing to a closed terminal fails before the system sends SIGHUP, and a process that ignores
+    SIGHUP (nohup, disown) must continue: only the signal may end the work. Messages to a pipe that
+    nobody reads (``2>&1 | head``) must not end it, either.
     """
 
     def write(self, data: Buffer, /) -> int:
-        """Write, or drop the text if nobody can read it."""
+        """Write the data, or drop it if nobody can read it."""
         try:
             return super().write(data)
         except OSError as error:
@@ -79,17 +79,17 @@ class Lasting(io.FileIO):
 
 
 class Results:
-    """Standard output for what jtrans.cli writes; what comes from elsewhere goes to stderr.
+    """Standard output for what jtrans.cli writes; what other code prints goes to stderr.
 
-    Systems of other distributions, and libraries, may print while they are imported or compute:
-    among translations or JSON that would be read as a part of them.
+    Third-party systems and libraries may print when they are imported or run, and their output
+    would be read as part of the translations or the JSON.
     """
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
 
     def write(self, text: str, /) -> int:
-        """Write a text to stdout or stderr, by the innermost caller that belongs to jtrans."""
+        """Write to stdout if the innermost caller in jtrans is in jtrans.cli, else to stderr."""
         frame = inspect.currentframe()
         while frame := frame and frame.f_back:
             module = frame.f_globals.get("__name__") or ""
@@ -98,25 +98,24 @@ class Results:
                 stream = self.stream if is_result else sys.stderr
                 break
         else:
-            stream = sys.stderr  # a thread of others
+            stream = sys.stderr  # a thread without jtrans among its callers
         return int(stream.write(text))
 
     def __getattr__(self, name: str) -> Any:
-        """Do everything else as the stream does."""
+        """Delegate everything else to the stream."""
         return getattr(self.stream, name)
 
 
 def keep_results_apart() -> None:
-    """Let nobody but jtrans.cli write to stdout."""
+    """Let only jtrans.cli write to stdout."""
     if not isinstance(sys.stdout, Results):
         sys.stdout = Results(sys.stdout)
 
 
 def outlive_readers() -> None:
-    """Replace stdout and stderr where they are terminals, and stderr where it is a pipe.
+    """Let terminals, and a pipe at stderr, drop text once their reader is gone.
 
-    The streams in their place outlive whoever reads them. A pipe behind stdout does not: results
-    that nobody reads are nothing to work for.
+    A pipe at stdout is left alone: work whose results nobody reads should end.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -137,7 +136,7 @@ def _is_pipe(stream: Any) -> bool:
 
 
 def show_log(*, is_shown: bool) -> None:
-    """Show the package's log on stderr: with times since the start, or its warnings alone."""
+    """Show the package's log on stderr: all of it with times since the start, or only warnings."""
     log = logging.getLogger("jtrans")
     log.handlers.clear()
     handler = logging.StreamHandler(sys.stderr)
@@ -164,7 +163,7 @@ class _Once(logging.Filter):
 
 
 def is_plain(stream: Any) -> bool:
-    """Return whether `stream` needs plain lines: not a terminal, NO_COLOR or TERM=dumb."""
+    """Return whether `stream` needs plain lines: it is no terminal, or NO_COLOR or TERM=dumb."""
     return (
         not stream.isatty()
         or bool(os.environ.get("NO_COLOR"))
@@ -215,11 +214,11 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
 
 
-_bars: set[RichProgress] = set()  # that are drawn
+_bars: set[RichProgress] = set()  # those being drawn
 
 
 def close_bars() -> None:
-    """End all bars: one that is left behind hides the cursor and keeps the standard streams."""
+    """End all bars: an open one hides the cursor and redirects the standard streams."""
     while _bars:
         _bars.pop().stop()
 
@@ -272,7 +271,7 @@ class TerminalProgress:
             self._bar.stop()
             _bars.discard(self._bar)
             self._bar, self._name = None, ""
-        self._lines = None  # the next task begins to count anew, even if it has the same name
+        self._lines = None  # the next task counts from its own start, even if it has the same name
 
 
 # Columns of "1,695.2/6,657.6 MB 364.3 MB/s 0:00:17 left" with a bar of eight.
@@ -284,7 +283,7 @@ class _PlainLines:
     """Shows the progress of a task without a bar: an occasional line."""
 
     task: str  # its name
-    begin: int  # the initial count; a resumed download starts in the middle
+    begin: int  # the initial count: a resumed download does not start at 0
     unit: str  # see `jtrans.progress.Progress.advance`
     SECONDS_BETWEEN: ClassVar = 20
 
@@ -340,5 +339,5 @@ def _live_bar(unit: str, *, is_open: bool) -> RichProgress:
         console=console,
         transient=True,
         expand=True,
-        redirect_stdout=False,  # results are no messages
+        redirect_stdout=False,  # stdout has results, not messages
     )

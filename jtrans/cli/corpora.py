@@ -118,7 +118,7 @@ def _details(entry: Entry) -> list[list[str]]:
 
 
 def _read_from(part: SplitPart) -> str:
-    """Name the files that a part of a split is read from, by the ends of their paths."""
+    """Return the files that a part of a split is read from, by the ends of their paths."""
     files = [
         f"{choice.source} and {choice.target}" if choice.target else choice.source
         for choice in part.choices
@@ -128,7 +128,7 @@ def _read_from(part: SplitPart) -> str:
 
 
 def _source_rows(entry: Entry, source: OriginalFile) -> list[list[str]]:
-    """Show the mirrors of a file, its checksums, and its local path if it is downloaded."""
+    """Return rows with a file's mirrors, checksums, and local path if it is downloaded."""
     rows = [["file", f"{source.file}{f': {source.title}' if source.title else ''}"]]
     for mirror in source.mirrors:
         size = f" ({mirror.size:,} bytes)" if mirror.size else ""

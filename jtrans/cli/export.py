@@ -86,7 +86,7 @@ def export(
         )
     check_folder_name(out)
     opened = find_run(run)
-    # CTranslate2 knows no other length penalty; the run searches with the same
+    # CTranslate2 has no other length penalty; the run is searched with the same
     form = {"length_penalty_form": "power"} if program == "ctranslate2" else {}
     choices = DecodingChoices(checkpoint, search={"beam": beam, **form})
     given = {"--split": split != "test", "--data": data is not None, "--beam": beam is not None}
@@ -162,8 +162,8 @@ def _print(check: ExportCheck) -> None:
     if check.difference is None:
         print(
             "log-probabilities are not compared: no translation of the first "
-            f"{how_many(check.scored, 'line')} is equal"
+            f"{how_many(check.scored, 'line')} is the same"
         )
         return
     difference = f"{check.difference:.1g}"
-    print(f"log-probabilities in equal translations differ by at most {difference}")
+    print(f"log-probabilities in identical translations differ by at most {difference}")

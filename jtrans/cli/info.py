@@ -100,7 +100,7 @@ def _version(package: str) -> str | None:
 def _devices() -> list[str]:
     """Describe every device; the CPU's line names the matmul backend.
 
-    Call it once per process: it chooses the backend twice and leaves the training one active.
+    Call it once per process: it sets the matmul backend and leaves that of training active.
     """
     import torch
 

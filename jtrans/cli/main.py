@@ -24,8 +24,8 @@ from jtrans.processors import let_threads_wait
 
 _log = logging.getLogger(__name__)
 
-# Command: its module under jtrans.cli, which holds one function (or Typer app) named like the
-# module, and its help panel.
+# command -> its module in jtrans.cli, which has a function (or Typer app) of the same name, and its
+# section of the help
 COMMANDS: dict[str, tuple[str, str]] = {
     "quickstart": ("quickstart", "Start here"),
     "corpora": ("corpora", "Corpora"),
@@ -48,7 +48,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-# Some versions of Typer include a copy of click: get the class through a public one.
+# Some versions of Typer bundle a copy of click, so get the class through a public one.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
@@ -88,7 +88,7 @@ def build_app(arguments: Sequence[str] = ()) -> typer.Typer:
     """Assemble the application from the command modules.
 
     Args:
-        arguments: of the command line; if they name a command, only this one is loaded.
+        arguments: those of the command line; if they name a command, only this one is loaded.
     """
     first = next((name for name in arguments if not name.startswith("-")), "")
     commands = {first: COMMANDS[first]} if first in COMMANDS else COMMANDS
@@ -132,14 +132,14 @@ def _usage_error(error: Any, arguments: Sequence[str]) -> JtransError:
     hint = _usage_hint(error, message, arguments)
     value = _given_value(getattr(error, "param", None), arguments)
     ending = f" (got {value!r})" if value is not None else ""
-    # as pydantic says it, by which Typer checks values
+    # Typer checks values with pydantic: reword its messages
     message = message.replace("Value error, ", "").replace("Input should be", "not")
     message = re.sub(r", unable to parse string as an? \w+", "", message)
     return JtransError(message.strip().rstrip(".") + ending, hint=hint, kind="command.usage")
 
 
 def _usage_hint(error: Any, message: str, arguments: Sequence[str]) -> str:
-    """Return what was probably meant, or else the command that shows the help."""
+    """Return what was probably meant, otherwise the command that shows the help."""
     if "--seeds" in arguments and re.search(r"unexpected extra argument\S* \([\d ]+\)", message):
         return "separate seeds by commas: --seeds 1,2,3"
     command = error.ctx.command_path if error.ctx else _command_path(arguments)
@@ -155,7 +155,7 @@ def _usage_hint(error: Any, message: str, arguments: Sequence[str]) -> str:
 
 
 def _parameters(context: Any) -> Any:
-    """Return the parameters of a command, none if it is not known."""
+    """Return the parameters of a command; none if the command is unknown."""
     return context.command.params if context else ()
 
 
@@ -178,7 +178,7 @@ def _command_path(arguments: Sequence[str]) -> str:
 
 
 def _given_value(parameter: Any, arguments: Sequence[str]) -> str | None:
-    """Return the value the user gave an option, None if there is none."""
+    """Return the value that the user gave for an option, None if there is none."""
     values, names = getattr(parameter, "nargs", 1), getattr(parameter, "opts", ())
     given = []
     for place, argument in enumerate(arguments):
@@ -187,8 +187,8 @@ def _given_value(parameter: Any, arguments: Sequence[str]) -> str | None:
             words = arguments[place + 1 :][:values]
             given.append(value if equals else shlex.join(words) if values > 1 else "".join(words))
     if not given or (len(given) > 1 and getattr(parameter, "multiple", False)):
-        return None  # of an option that may repeat, any value can be the wrong one
-    return given[-1] or None  # of others the last value counts
+        return None  # of a repeated option, any value can be the wrong one
+    return given[-1] or None  # of other options, the last value counts
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -200,7 +200,7 @@ def main(arguments: list[str] | None = None) -> None:
     console.settings.arguments = arguments
     code, is_final = _outcome(_general_options_first(arguments), leaving)
     _log.info("end")
-    if "JTRANS_LAUNCHER" in os.environ:  # others need not wait for the import
+    if "JTRANS_LAUNCHER" in os.environ:  # not imported otherwise, to save time
         from jtrans.training.distributed.place import say_ended
 
         code = say_ended(code, is_final=is_final)
@@ -208,7 +208,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _prepare_streams() -> None:
-    """Make the standard streams UTF-8 on every machine, and keep results apart from the rest."""
+    """Set the standard streams to UTF-8 on every machine, and keep results apart from the rest."""
     _replace_closed_streams()
     console.outlive_readers()
     for stream, errors in (
@@ -222,7 +222,7 @@ def _prepare_streams() -> None:
 
 
 def _replace_closed_streams() -> None:
-    """Open the null device as each standard stream that the caller has closed (``>&-``)."""
+    """Open the null device for each standard stream that the caller has closed (``>&-``)."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
@@ -240,10 +240,10 @@ def _general_options_first(arguments: list[str]) -> list[str]:
 
 
 def _outcome(arguments: list[str], leaving: Leaving) -> tuple[int, bool]:
-    """Run the command and show what goes wrong.
+    """Run the command, and show its error if it fails.
 
     Returns:
-        The exit code, and whether another start would end in the same way.
+        The exit code, and whether it is final: a launcher need not start the process again.
     """
     try:
         leaving.take_signals()
@@ -261,7 +261,7 @@ def _outcome(arguments: list[str], leaving: Leaving) -> tuple[int, bool]:
         print("interrupted", file=sys.stderr)
         return 130, True
     except BrokenPipeError:
-        _drop_output()  # the reader of our output has quit (head, less): not an error
+        _drop_output()  # the reader of stdout has quit (head, less): not an error
         return 0, True
     except Exception as error:
         if leaving.code is not None:
@@ -285,7 +285,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _drop_output() -> None:
-    """Drop what stdout still holds, or Python would try to write it again at its exit."""
+    """Drop what stdout still buffers: Python would try to write it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -296,7 +296,8 @@ def _show_failure(error: Exception, arguments: Sequence[str]) -> tuple[int, bool
 
         traceback.print_exception(error)
     shown = _as_error(error)
-    if shown.kind != "distributed.other-rank" or shown.where:  # here that one shows it
+    # a rank that failed on this machine shows its error itself
+    if shown.kind != "distributed.other-rank" or shown.where:
         show_error(shown, as_json="--json" in arguments)
     try:
         sys.stdout.flush()
@@ -318,10 +319,10 @@ def _as_error(error: Exception) -> JtransError:
         from jtrans.nn.memory import describe, is_out_of_memory
 
         if is_out_of_memory(error):
-            hint = "a smaller model, shorter lines, or a machine with more memory"
+            hint = "use a smaller model, shorter lines, or a machine with more memory"
             return WorkError(f"out of memory: {describe(error)}", hint=hint, kind="work.memory")
     if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop from "):
-        # of Path.resolve before Python 3.13; from then on the system says it
+        # raised by Path.resolve before Python 3.13; later versions raise an OSError
         return JtransError(f"s{str(error)[1:]}", hint="choose another path", kind="disk.path")
     if not isinstance(error, OSError):
         return _unexpected(error)
@@ -336,7 +337,7 @@ def _as_error(error: Exception) -> JtransError:
 
 
 def _unexpected(error: Exception) -> InternalError:
-    """Return a bug: of jtrans, or of the systems of other distributions that it is running."""
+    """Return the error for a bug, of jtrans or of the third-party systems in use."""
     from jtrans.models.zoo import installed_systems
 
     bug = InternalError(f"{type(error).__name__}: {error}")

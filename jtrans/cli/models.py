@@ -12,8 +12,8 @@ from jtrans.cli.options import JSON, argument
 from jtrans.cli.tables import print_table
 from jtrans.errors import ConfigError
 
-# Sizes are for the published setting if there is one (Li et al. 2020, tables 3 and 4), and always
-# with its German and English dictionaries.
+# Sizes are those of the published setting if there is one (Li et al. 2020, tables 3 and 4),
+# otherwise of the default one, both with the published German and English dictionaries.
 _CORPUS = "iwslt14-de-en"
 _VOCABULARIES = 8848, 6632
 SPEEDS = {"training": "training ×", "decoding": "decoding ×"}  # key: heading
@@ -66,11 +66,11 @@ def _list(*, as_json: bool) -> None:
         for system in systems
     ]
     print_table(columns, rows, right=["parameters", *headings])
-    console.talk(f"Parameters of the {_CORPUS} recipe, otherwise of the default, {_WITH}")
+    console.talk(f"Parameters: of the {_CORPUS} recipe if any, else of the default, {_WITH}")
     if speeds:
         console.talk(
-            f"Speed of training and decoding at the size of {speeds['recipes']}, the Transformer's "
-            f"is 1; {speeds['machine']}, {speeds['date']}"
+            "Speed of training and decoding: relative to the Transformer, at the size of "
+            f"{speeds['recipes']}; {speeds['machine']}, {speeds['date']}"
         )
     console.next_step("jtrans models reformer-fast")
 
@@ -110,7 +110,7 @@ def _describe(name: str) -> dict[str, Any]:
     from jtrans.models.zoo import SystemEntry, system_configs
 
     system = system_configs().entry(name)
-    is_ours = isinstance(system, SystemEntry)  # another may have the name of a recipe
+    is_ours = isinstance(system, SystemEntry)  # a third-party one may have the name of a recipe
     recipes = [each for each in recipe_names() if is_ours and each.rpartition("/")[2] == name]
     published = f"{_CORPUS}/{name}"
     recipe = published if published in recipes else next(iter(recipes), None)
@@ -139,7 +139,7 @@ def _describe(name: str) -> dict[str, Any]:
 
 
 def read_speeds() -> dict[str, Any]:
-    """Return the speeds that scripts/bench/systems.py measured; empty where it never ran."""
+    """Return the speeds that scripts/bench/systems.py measured; empty if it has not been run."""
     from jtrans.config import RECIPES
     from jtrans.files import read_json
 
@@ -148,13 +148,13 @@ def read_speeds() -> dict[str, Any]:
 
 
 def _ratios(system: dict[str, Any]) -> list[str]:
-    """Return the relative speed of training and decoding; empty where it was not measured."""
+    """Return the relative speeds of training and decoding; empty texts if not measured."""
     speed = system["relative_speed"] or {}
     return [f"{speed[key]:.2f}" if key in speed else "" for key in SPEEDS]
 
 
 def _parameters(name: str, recipe: str | None) -> int | None:
-    """Count the parameters without drawing them; None if sizes have no default."""
+    """Count the parameters without initialising them; None if some sizes have no default."""
     from jtrans.config import build_config, load_config
     from jtrans.models.zoo import build_undrawn, system_configs
 
@@ -166,7 +166,7 @@ def _parameters(name: str, recipe: str | None) -> int | None:
     else:
         where = f"the default configuration of {name}"
         config = build_config({"model": {"system": name}}, configs, where=where).model
-    # on the meta device, torch imports its compiler: three seconds more
+    # not on the meta device: for it torch imports its compiler, which takes three seconds more
     return build_undrawn(config, *_VOCABULARIES).parameter_count()
 
 

@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 SEARCH, MACHINE = "Search", "Machine"
 PRECISIONS = ("auto", "fp32", "bf16")
 SEARCH_PRECISIONS = (*PRECISIONS, "int8")
-# How the values of parameters are completed, by the form of the value in the help.
+# completion of values, by metavar
 COMPLETIONS: dict[str | None, Callable[..., list[str]]] = {
     "RUN": completion.runs,
     "RECIPE|CONFIG.toml": completion.recipes,
     "best|last|N|NAME": completion.checkpoints,
     "KEY=VALUE": completion.settings,
 }
-# files that are written into the folder of --out
+# endings of files that commands write into the folder of --out
 _FILE_NAMES = (".csv", ".html", ".json", ".onnx", ".pdf", ".png", ".svg", ".tex", ".toml")
-TEXTS = ("TEXT", "N|TEXT")  # the forms of values that are text, and no names of files
+TEXTS = ("TEXT", "N|TEXT")  # metavars of values that are text, not file names
 Group = TypeVar("Group")
 
 
@@ -57,10 +57,10 @@ def option(
     Args:
         text: the help text.
         metavar: the form of the value in the help.
-        shown: the default in the help, if it differs from the value.
+        shown: the default in the help, if not `default` itself.
         panel: the section of the help.
-        default: the value, or ... if the option is required.
-        names: only if they differ from the name of the parameter.
+        default: the default value, or ... if the option is required.
+        names: the option's names, if not that of the parameter.
         more: further arguments for Typer.
     """
     more |= {"help": text, "metavar": metavar, "rich_help_panel": panel}
@@ -69,7 +69,7 @@ def option(
 
 
 def flag(name: str, text: str, panel: str | None = None, shown: str | None = None) -> Any:
-    """Declare an option without a value; its default is False, or None if `shown` is given."""
+    """Declare a flag; its default is False, or None if `shown` is given."""
     return option(text, None, shown, panel, default=None if shown else False, names=[name])
 
 
@@ -102,11 +102,7 @@ _CHECKPOINT_HELP = "Checkpoint to use; N: an update, NAME: an average (jtrans av
 CHECKPOINT = option(_CHECKPOINT_HELP, "best|last|N|NAME", panel=SEARCH, default="best")
 BEAM = option("Beam size.", None, "the run's, usually 5", SEARCH)
 BATCH_TOKENS = option(
-    "Source tokens in a batch, padding included.",
-    None,
-    "1024, more on large machines",
-    MACHINE,
-    min=1,
+    "Source tokens per batch, with padding.", None, "1024 or more", MACHINE, min=1
 )
 PRECISION_HELP = "Arithmetic precision; auto: bf16 on GPUs that have it, else fp32."
 PRECISION = option(PRECISION_HELP, "|".join(PRECISIONS), panel=MACHINE, default="auto")
@@ -129,16 +125,16 @@ WORKERS = option("Number of processes.", None, "one per processor", min=1, max=M
 
 
 class CheckedCommand(TyperCommand):
-    """A command that refuses values that cannot be meant.
+    """A command that refuses values that can only be mistakes.
 
-    Empty ones come from variables of a shell that are not set (``--out "$OUT"``), and would be
-    taken for the working directory, or for an option that is not given.
+    Empty values come from unset shell variables (``--out "$OUT"``), and would be read as the
+    working directory, or as an option that is not given.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments, or refuse with the option whose value cannot be used."""
+        """Parse the arguments, or refuse them, naming the option whose value cannot be used."""
         given, _, order = self.make_parser(ctx).parse_args(args=list(args))  # as typed
-        if not ctx.resilient_parsing:  # a shell completes what it can
+        if not ctx.resilient_parsing:  # it is set during shell completion
             for parameter in order:
                 _check_value(parameter, given.get(parameter.name))
         return super().parse_args(ctx, args)
@@ -153,19 +149,19 @@ def _check_value(parameter: Any, given: Any) -> None:
     if "" in values:
         raise usage_error(
             f"the value of {name} is empty",
-            "give another value; if it is a variable of the shell, set it first",
+            "give another value; if it is a shell variable, set it first",
         )
     if parameter.metavar in TEXTS and not all(map(_is_utf8, filter(None, values))):
         raise usage_error(
             f"the value of {name} is not UTF-8",
-            "type it in UTF-8; if it is, and only the locale is not, set PYTHONUTF8=1",
+            "enter it as UTF-8; if only the locale is not UTF-8, set PYTHONUTF8=1",
         )
 
 
 def _is_utf8(text: str) -> bool:
     try:
         text.encode()
-    except UnicodeEncodeError:  # bytes that the system could not decode
+    except UnicodeEncodeError:  # lone surrogates: bytes that Python could not decode
         return False
     return True
 
@@ -174,9 +170,9 @@ class CommandGroup(TyperGroup):
     """A command with subcommands, which suggests the nearest one for an unknown name."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the subcommand; Ctrl-C leaves as `typer.Abort`.
+        """Run the subcommand; raise Ctrl-C as `typer.Abort`.
 
-        Typer 0.29 turns a KeyboardInterrupt into an exit code like any other.
+        Typer 0.29 would turn a KeyboardInterrupt into an ordinary exit code.
         """
         try:
             return super().invoke(ctx)
@@ -184,10 +180,10 @@ class CommandGroup(TyperGroup):
             raise typer.Abort from interrupt
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the subcommand, or refuse with the nearest name."""
+        """Return the subcommand, or refuse an unknown one, suggesting the nearest name."""
         name = args[0] if args else ""
         is_unknown = not name.startswith("-") and self.get_command(ctx, name) is None
-        if name and is_unknown and not ctx.resilient_parsing:  # a shell completes what it can
+        if name and is_unknown and not ctx.resilient_parsing:  # it is set during shell completion
             path, commands = ctx.command_path, self.commands
             groups = [key for key in commands if name in getattr(commands[key], "commands", ())]
             near = f"{groups[0]} {name}" if groups else did_you_mean(name, commands)
@@ -227,7 +223,7 @@ def grouped(
     """Expand every parameter of a command that is an option group into its options.
 
     Args:
-        without: options of the groups that this command does not take.
+        without: options of the groups that the command does not have.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -273,7 +269,7 @@ class DecodingOptions:
         "Exponent a of the length penalty.", shown="the run's, usually 1.0", panel=SEARCH
     )
     length_penalty_form: str | None = option(
-        "power: logP / |Y|^a; gnmt: logP / ((5 + |Y|) / 6)^a.",
+        "logP / |Y|^a or logP / ((5 + |Y|) / 6)^a.",
         "power|gnmt",
         "the run's, usually power",
         SEARCH,
@@ -289,14 +285,18 @@ class DecodingOptions:
     precision: str = SEARCH_PRECISION
 
     def choices(self, extras: TranslationExtras | None = None, **search: Any) -> DecodingChoices:
-        """Return the choices that the options make, with extras and further search options.
+        """Return the options as `DecodingChoices`.
+
+        Args:
+            extras: choices beyond the search.
+            search: further search options.
 
         Raises:
             JtransError: an unknown precision or device.
         """
         from jtrans.decoding.options import DecodingChoices, TranslationExtras
 
-        chosen_device(self.device)  # also where all translations are cached
+        chosen_device(self.device)  # checked even if all translations are cached
         check_choice("--precision", self.precision, SEARCH_PRECISIONS)
         search |= {
             "beam": self.beam,
@@ -315,10 +315,10 @@ class DecodingOptions:
 
 
 def refuse_given(group: Any, names: Sequence[str], why: str, hint: str = "leave it out") -> None:
-    """Refuse options of a group that differ from their defaults: they would have no effect.
+    """Refuse options of a group that differ from their defaults but would have no effect.
 
     Raises:
-        ConfigError: the first of them, and `why`.
+        ConfigError: naming the first of them and saying `why`.
     """
     for name in names:
         if getattr(group, name) != getattr(type(group), name):
@@ -331,17 +331,17 @@ def check_choice(name: str, value: str, valid: Sequence[str]) -> None:
     """Refuse an invalid value.
 
     Raises:
-        DecodingError: with the nearest valid value.
+        DecodingError: suggesting the nearest valid value.
     """
     if value not in valid:
         raise option_error(f"unknown value {value!r}", name_hint(value, valid), where=name)
 
 
 def check_run_folder(run: Path | None) -> None:
-    """Refuse ``@last`` as the folder of a run: commands would take it for the newest run.
+    """Refuse ``@last`` as the folder of a run: for other commands, it is the newest run.
 
     Raises:
-        ConfigError: it is that.
+        ConfigError: `run` is ``@last``.
     """
     if str(run) == "@last":
         raise usage_error("@last is the newest run, not a folder", "--run runs/NAME", where="--run")
@@ -351,25 +351,30 @@ def check_folder_name(out: Path | None) -> None:
     """Refuse an ``--out`` that was meant to be a file.
 
     Raises:
-        ConfigError: it ends like a file, and no folder has that name.
+        ConfigError: its name ends like that of a file, and there is no such folder.
     """
     if out is not None and out.suffix.lower() in _FILE_NAMES and not out.is_dir():
         raise usage_error(
-            f"--out {out} is named like a file, but names a folder for all files",
+            f"--out {out} is named like a file, but must be a folder",
             f"--out {shlex.quote(str(out.with_suffix('')))}",
         )
 
 
 def refuse_last(config: Config, each: str, where: str) -> None:
-    """Refuse to begin each of several trainings with the last run, which is the one before it.
+    """Refuse ``@last`` as the initial weights of several trainings: it is the previous training.
+
+    Args:
+        config: the configuration of all trainings.
+        each: what they are, such as "every seed".
+        where: the option to blame.
 
     Raises:
-        ConfigError: naming the setting.
+        ConfigError: ``training.init_from`` names ``@last``.
     """
     if any(weights.run == "@last" for weights in config.training.init_from):
         raise usage_error(
-            f"training.init_from=@last would begin {each} with the weights of the one before",
-            "name the run in place of @last",
+            f"training.init_from=@last would start {each} from the weights of the previous one",
+            "name the run instead of @last",
             where=where,
         )
 
@@ -382,7 +387,7 @@ def read_seeds(text: str, settings: Sequence[str] = ()) -> list[int]:
         settings: those of `--set`.
 
     Raises:
-        ConfigError: not all are numbers below 2^32, some are the same, or --set has a seed, too.
+        ConfigError: a part is not a number below 2^32, or repeated, or `settings` have a seed.
     """
     if any(setting.partition("=")[0].strip() == "training.seed" for setting in settings):
         raise usage_error("--set training.seed and --seeds exclude each other", "use one of them")

@@ -107,11 +107,7 @@ class TextOptions:
         "Drop pairs with a side of more than N words.", "N", "175", CLEANING, min=1
     )
     max_ratio: float | None = option(
-        "Drop pairs with one side more than N times as long as the other, in words.",
-        "N",
-        "3",
-        CLEANING,
-        min=1,
+        "Drop pairs with a side more than N times as long as the other.", "N", "3", CLEANING, min=1
     )
     deduplicate: bool | None = flag(
         "--deduplicate/--no-deduplicate", "Keep each pair once.", CLEANING, "deduplicate"
@@ -241,7 +237,9 @@ def prepare(
     }
     if name is None and any(_is_prepared(path, languages) for path in files["train"]):
         if workers is not None:
-            raise usage_error("--workers has no effect on merging, one process", "leave it out")
+            raise usage_error(
+                "--workers has no effect on merging, a single process", "leave it out"
+            )
         options = {**files, "from": originals, **chosen}
         _show(_merge_parts(files["train"], options, out, force=force), as_json=as_json)
         return
@@ -274,7 +272,7 @@ def prepare(
 
 
 def _is_prepared(path: str, languages: str | None = None) -> bool:
-    """Return whether a path is that of a prepared corpus, and no prefix of files beside it."""
+    """Return whether a path is that of a prepared corpus and not also a prefix of text files."""
     from jtrans.files.packed import find_packed
 
     sides = languages.split("-") if languages else []
@@ -311,7 +309,7 @@ def _merge_parts(
 
 
 def _command() -> str:
-    """Return what was typed, without options that do not change the result."""
+    """Return the command as typed, without options that do not change the result."""
     arguments = list(console.settings.arguments)
     for name in ("--out", "--workers"):
         while name in arguments:
@@ -356,22 +354,22 @@ def _needs_joint_vocabulary(recipe: str) -> bool:
 
 
 def _train_arguments(prepared: PreparedCorpus) -> list[str]:
-    """Return the arguments of a training that fits a corpus."""
+    """Return the arguments of a `jtrans train` that fits a corpus."""
     from jtrans.config import recipe_names
     from jtrans.runs import Run
 
     data = ["--data", str(prepared.folder), "--run"]
     origin = prepared.info.get("pipeline_from")
-    if origin is not None and Run.exists(Path(origin)):  # its vocabularies are of use to that run
+    if origin is not None and Run.exists(Path(origin)):  # to continue from that run's weights
         config = str(Path(origin) / "config.toml")
         return [config, *data, f"runs/{prepared.name}", "--from", origin]
-    # the recipes of a corpus are in a folder of its name; those of demo/ fit any corpus
+    # the recipes for a corpus are in a folder of its name; those in demo/ fit any corpus
     recipes = [recipe for recipe in recipe_names() if recipe.startswith(f"{prepared.name}/")]
     source, target = prepared.pipeline.source.vocabulary, prepared.pipeline.target.vocabulary
-    if source.tokens != target.tokens:  # the options do not say it where a pipeline was reused
+    if source.tokens != target.tokens:  # not in the options if a pipeline was reused
         recipes = [recipe for recipe in recipes if not _needs_joint_vocabulary(recipe)]
     demo = DEMO
-    if prepared.info["options"].get("labels"):  # by --labels: they are there to be learned
+    if prepared.info["options"].get("labels"):  # labels given by --labels are to be learned
         demo = LABELLED_DEMO
         recipes = [recipe for recipe in recipes if recipe.endswith("/transformer-pp")]
     usual = TAGGER if prepared.languages[0] == prepared.languages[1] else demo

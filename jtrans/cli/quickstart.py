@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 CORPUS = "grammar-de-en"
 DATA = "data"  # the prepared corpus in the folder of a quickstart
-# Recipe, and its share of the time. The models have the same size; an epoch of the joint one took
-# 3.5 times as long on two cores; these shares give both about as many. Time and epochs are shown.
+# recipe -> its share of the time. The models have the same size, but an epoch of the joint one took
+# 3.5 times as long on two cores: with these shares, both have about as many epochs.
 RECIPES = {"demo/transformer-small": 0.17, "demo/reformer-fast": 0.63}
-ENOUGH_EPOCHS = 2  # before them the systems write loops of frequent words
+ENOUGH_EPOCHS = 2  # with fewer, systems produce loops of frequent words
 EXAMPLES = 3
 
 
@@ -40,13 +40,13 @@ class TranslatedExample:
 
 @dataclass(frozen=True)
 class Conditions:
-    """The training that a system had, and the error rate of its word alignments."""
+    """How long a system was trained, and the error rate of its word alignments."""
 
     system: str  # its name
     parameters: int  # of its model
     seconds: float  # of training and validation
     epochs: int  # whole passes over the training text
-    # alignment error rate of the attention layer that `alignment` names; None: no alignments
+    # alignment error rate of the attention layer `alignment`; None: no alignments
     aer: float | None
     alignment: str  # the attention layer
 
@@ -124,7 +124,7 @@ def _check_place(out: Path) -> None:
             hint="choose another folder: --out runs/first",
             kind="command.place",
         )
-    # the corpus comes first: until it is complete there is only its work folder, with its lock
+    # the corpus is prepared first: until it is complete, there is only its work folder and lock
     work = f".{DATA}.work"
     others = sorted(path.name for path in out.glob("*") if not path.name.startswith(work))
     if others and not _is_ours(out / DATA):
@@ -152,7 +152,7 @@ def _train(recipe: str, data: Path, out: Path, minutes: float, device: str | Non
     from jtrans.nn.device import has_fast_bf16, resolve_device
     from jtrans.training.setup.continuing import one_of_several
 
-    # limit time, not epochs: the speed of the machine is not known
+    # limit time, not epochs: the speed of the machine is unknown
     is_fast = has_fast_bf16(resolve_device(device))  # twice as many updates in the same time
     limits = {
         "training.max_minutes": minutes,

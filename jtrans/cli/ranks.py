@@ -1,4 +1,4 @@
-"""`jtrans train` in several processes: as their launcher, or as one of them."""
+"""`jtrans train` in several processes: this one launches them, or is one of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jtrans.errors import ConfigError, JtransError, how_many, usage_error
 if TYPE_CHECKING:
     from jtrans.training.distributed.place import Place
 
-MOST_PROCESSES = 16  # or four for each processor, if these are more
+MOST_PROCESSES = 16  # or four per processor, if that is more
 
 
 def count_processes(processes: int | None, gpus: str | None, device: str | None) -> int | None:
@@ -41,10 +41,10 @@ def count_gpus(gpus: str, device: str | None, *, instead: str) -> int:
     Args:
         gpus: its value.
         device: that of ``--device``.
-        instead: what to give in its place on a machine without any.
+        instead: the option to suggest on a machine without GPUs.
 
     Raises:
-        ConfigError: they are not there, or both options exclude each other.
+        ConfigError: there are not as many GPUs, or both options exclude each other.
     """
     import torch
 
@@ -60,9 +60,7 @@ def count_gpus(gpus: str, device: str | None, *, instead: str) -> int:
             if available
             else "this machine has no GPU",
             where=f"--gpus {gpus}",
-            hint="--gpus all takes those that are there"
-            if available
-            else f"{instead} uses the CPU",
+            hint="--gpus all uses all of them" if available else f"{instead} uses the CPU",
             kind="config.absent-device",
         )
     return count
@@ -81,9 +79,9 @@ def launch(count: int, *, max_restarts: int) -> int:
     most = max(MOST_PROCESSES, 4 * available_cpus())
     if count > most:
         raise usage_error(
-            f"{count:,} processes for {how_many(available_cpus(), 'processor')}, each of which "
-            "needs memory for the whole model",
-            f"at most {most}; more than one for each processor are seldom faster",
+            f"{count:,} processes for {how_many(available_cpus(), 'processor')}, while each "
+            "process needs memory for the whole model",
+            f"use at most {most}; more than one per processor is seldom faster",
             where="--processes",
         )
     if count > available_cpus():
@@ -101,9 +99,9 @@ def launch(count: int, *, max_restarts: int) -> int:
 
 
 def has_begun(run: Path, place: Place | None) -> bool:
-    """Return whether this launch created a run before its processes were started again.
+    """Return whether this launch created the run before its processes were restarted.
 
-    `--restart` deletes what there was before the launch, not what it has made.
+    `--restart` deletes a run from before the launch, not the one that the launch created.
     """
     from jtrans.runs import Run
     from jtrans.training.distributed.place import launch_id
@@ -112,15 +110,15 @@ def has_begun(run: Path, place: Place | None) -> bool:
         return False
     try:
         return bool(Run(run).info.get("launch") == launch_id())
-    except JtransError:  # damaged: it is deleted
+    except JtransError:  # damaged: to be deleted
         return False
 
 
 def begin(place: Place, count: int | None, *, max_restarts: int) -> None:
-    """Check that this process is one of `count`; only the first of them talks.
+    """Check that `count` processes were started, and silence all but the first.
 
     Raises:
-        ConfigError: there are more or fewer.
+        ConfigError: another number was started.
     """
     if count not in (None, place.count):
         raise ConfigError(
@@ -129,7 +127,7 @@ def begin(place: Place, count: int | None, *, max_restarts: int) -> None:
             hint="with torchrun leave out --processes and --gpus",
             kind="distributed.world-size",
         )
-    # torch, which is not loaded yet, would show the stacks of connections that end
+    # torch, which is not loaded yet, would log the stack whenever a connection ends
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     if place.rank > 0:
         console.settings.quiet = True

@@ -17,7 +17,7 @@ _SECTION = re.compile(r"\[(\w+)\]\s*")
 _KEY = re.compile(r"(\w+)\s*=")
 _COMMENTED = re.compile(r"(\S.*?)\s+(# .*)")
 _EXTENDS = re.compile(r'^extends = "(.+)"\n+', flags=re.MULTILINE)
-_COMMENT_COLUMN = 40  # longer lines do not shift the comments of the others
+_COMMENT_COLUMN = 40  # longer lines do not move the comments of others
 
 
 def recipes(
@@ -61,9 +61,7 @@ def description(text: str) -> str:
 
 
 def recipe_text(name: str) -> str:
-    """Return a recipe as one complete TOML text with its comments.
-
-    Settings it inherits (`extends`) are written into it, so that it is self-contained.
+    """Return a recipe as TOML with its comments, complete with the settings it inherits.
 
     Raises:
         ConfigError: there is no such recipe, or a user's own file is not UTF-8.
@@ -85,7 +83,7 @@ def recipe_text(name: str) -> str:
 
 
 def _compose(shared: str, recipe: str) -> str:
-    """Override the lines of `shared` by those of `recipe`, section by section, with comments."""
+    """Override the lines of `shared` by those of `recipe`, section by section; keep comments."""
     shared_head, shared_sections = _sections(shared)
     head, own_sections = _sections(recipe)
     names = list(dict.fromkeys(["data", "model", *shared_sections, *own_sections]))
@@ -102,7 +100,7 @@ def _compose(shared: str, recipe: str) -> str:
 
 
 def _aligned(lines: list[str]) -> list[str]:
-    """Align the comments of some lines."""
+    """Align the comments at the ends of lines."""
     split = [match.groups() if (match := _COMMENTED.fullmatch(line)) else None for line in lines]
     lengths = [len(each[0]) for each in split if each and len(each[0]) <= _COMMENT_COLUMN]
     width = max(lengths, default=0)
@@ -128,7 +126,7 @@ def _sections(text: str) -> tuple[list[str], dict[str, dict[str, str]]]:
 
 
 def expected_scores(text: str) -> list[str]:
-    """Return the scores that a recipe was verified with, and where these are from, as lines."""
+    """Return the scores that a recipe was verified with and their origin, one line per split."""
     from jtrans.config.schema import ExpectBand
 
     bands = tomllib.loads(text).get("expect", {}) if "[expect]" in text else {}
@@ -164,7 +162,7 @@ def _copy(name: str, destination: Path) -> Path:
             hint=f"jtrans train {shlex.quote(name)} trains it; jtrans recipes lists recipes",
             kind="config.copy",
         )
-    # it is copied to be changed, and the scores expected of it are those of its own settings
+    # a copy is meant to be changed, and the expected scores hold only for the original settings
     text = re.sub(r"(?ms)^\[expect\b.*?(?=^\[|\Z)", "", recipe_text(name))
     if destination.is_dir():
         destination = destination / f"{name.rpartition('/')[2]}.toml"

@@ -37,7 +37,7 @@ def run_values(run: Run) -> dict[str, Any]:
     pointers = run.pointers()
     best = {"checkpoint": pointers.get("best"), "value": pointers.get("best_value")}
 
-    # reports of trouble stay in the log when training goes back from their updates
+    # skips and splits stay in the log when training goes back to an earlier update
     course = [event for event in events if event.get("event") not in ("skip", "split")]
 
     def highest(name: str) -> Any:
@@ -93,7 +93,7 @@ def run_values(run: Run) -> dict[str, Any]:
 
 
 def show_run(values: Mapping[str, Any]) -> None:
-    """Print the values of `run_values`: a table of the run, and one of its validations."""
+    """Print the values of `run_values` as tables: the run, its samples and its validations."""
     print_table(["run", values["run"]], _rows(values))
     if samples := [each for each in values["samples"] if isinstance(each, dict)]:
         print()
@@ -160,7 +160,7 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _curves(values: Mapping[str, Any]) -> list[list[str]]:
-    """Return a line for each curve with its first and its last value, and the noise scale."""
+    """Return a row per curve, with its first and last value, and one for the noise scale."""
     validations = values["validations"]
     rows = []
     for label, name, events, digits in (
@@ -183,7 +183,7 @@ def _curves(values: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _batch_sentences(run: Run, config: Config) -> float | None:
-    """Return the mean number of sentences of an update; None if its loss is a mean of tokens."""
+    """Return the mean number of sentences per update; None if losses are normalised by tokens."""
     train = run.info.get("train")  # not in imported runs
     if config.training.normalise == "token" or not train:
         return None
@@ -191,7 +191,7 @@ def _batch_sentences(run: Run, config: Config) -> float | None:
 
 
 def sparkline(values: Sequence[float], width: int = CURVE_WIDTH) -> str:
-    """Return the curve of `values`, at most `width` letters; each shows the mean of a stretch.
+    """Return `values` as a line of at most `width` blocks, each the mean of consecutive values.
 
     Values that are not finite are left out.
     """
@@ -205,10 +205,10 @@ def sparkline(values: Sequence[float], width: int = CURVE_WIDTH) -> str:
 
 
 def _state(run: Run) -> str:
-    """Return what became of a run.
+    """Return the state of a run.
 
-    It is `new`, `imported`, `running`, `interrupted` (without a word), `stopped`, `failed` or
-    `finished`.
+    It is `new`, `imported`, `running`, `interrupted` (its end was not logged), `stopped`, `failed`
+    or `finished`.
     """
     last = run.last_start_or_end()
     if last is None:
@@ -227,7 +227,7 @@ def _origin(imported: Any) -> str | None:
 
 
 def _is_alive(run: Run) -> bool:
-    """Return whether the process that holds the run's lock lives, if it is one of this host."""
+    """Return whether the holder of the run's lock is alive; assumed so on another host."""
     from jtrans.errors import JtransError
     from jtrans.files import read_json
 
@@ -248,7 +248,7 @@ def _is_end(event: Mapping[str, Any]) -> bool:
 
 
 def _plain(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a logged event as numbers and texts that JSON has."""
+    """Return a logged event without its kind, numbers that JSON lacks (nan, inf) as None."""
     return {
         key: None if isinstance(value, float) and not math.isfinite(value) else value
         for key, value in event.items()
@@ -257,7 +257,7 @@ def _plain(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _settings(section: Mapping[str, Any], prefix: str = "") -> str:
-    """Return settings that are not defaults in one line."""
+    """Return the settings that are not defaults, as one line."""
     parts = []
     for name, value in section.items():
         if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP as requests to stop, which long work honours when it can save."""
+"""Ctrl-C, SIGTERM and SIGHUP as requests to stop, which long work follows once it has saved."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class StopSignals:
     """Within the block, the first signal sets a flag; a second SIGINT or SIGTERM stops at once.
 
     Args:
-        talks: whether to say that the first one was received.
+        talks: whether to print that the first signal was received.
         is_rank: whether a launcher passes signals on. A batch system sends SIGTERM to the launcher
-            and to its processes: these get it twice, and a second one must not stop them at once.
+            and to its processes: these receive it twice, and must not stop at once.
     """
 
     def __init__(self, *, talks: bool = True, is_rank: bool = False) -> None:
@@ -30,7 +30,7 @@ class StopSignals:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        """Take over the signals, but not those that the caller has ignored (nohup)."""
+        """Handle the signals, except those that the caller ignores (nohup)."""
         for number in STOPS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._receive)
@@ -62,33 +62,33 @@ class StopSignals:
         self.number = number
         if not self._talks:
             return
-        # a signal that interrupts the writing of a line cannot write another
+        # raised if the signal interrupts the printing of another line
         with contextlib.suppress(RuntimeError):
             console.talk("stopping once the work so far is saved; interrupt again to stop at once")
 
 
 class Terminated(SystemExit):
-    """Leaving by SIGTERM or SIGHUP, whose temporary files are removed on the way."""
+    """An exit on SIGTERM or SIGHUP that removes temporary files on the way."""
 
 
 class Leaving:
-    """Leaves by a signal that nothing else handles: `KeyboardInterrupt` or `Terminated`."""
+    """Exits on signals that nothing else handles, by `KeyboardInterrupt` or `Terminated`."""
 
-    # to exit with, once a signal was received: C code may turn the exception into another
+    # the exit code, once a signal was received: C code may turn the exception into another
     code: int | None = None
 
     def __init__(self) -> None:
         self._show_other = sys.unraisablehook
 
     def take_signals(self) -> None:
-        """Handle the signals that have the system's handlers: a caller may ignore them (nohup)."""
+        """Handle the signals that have their default handler; others are ignored (nohup)."""
         sys.unraisablehook = self.discarded
         for number in STOPS:
             if signal.getsignal(number) is signal.SIG_DFL:  # SIGINT: see `jtrans.__main__`
                 signal.signal(number, self)
 
     def __call__(self, number: int, _frame: FrameType | None) -> None:
-        """Leave, or let the signal come again if an exception could not pass."""
+        """Exit, or have the signal sent again if an exception cannot be raised now."""
         if _torch_is_being_imported():
             _send_again(number)
             return
@@ -98,7 +98,7 @@ class Leaving:
         raise Terminated(self.code)
 
     def discarded(self, unraisable: sys.UnraisableHookArgs) -> None:
-        """Receive what a callback or ``__del__`` raised, which Python would only print."""
+        """Handle what a callback or ``__del__`` raised, which Python would only print."""
         if isinstance(unraisable.exc_value, (KeyboardInterrupt, Terminated)) and self.code:
             _send_again(self.code - 128)
         else:
@@ -106,13 +106,13 @@ class Leaving:
 
 
 def _send_again(number: int) -> None:
-    """Send a signal to the main thread once what it is doing is likely to be done."""
+    """Send a signal to the main thread after 50 ms."""
     again = threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, number))
     again.daemon = True
     again.start()
 
 
 def _torch_is_being_imported() -> bool:
-    """Return whether an exception may reach C++ that aborts the process."""
+    """Return whether torch is being imported: an exception in its C++ would abort the process."""
     spec = getattr(sys.modules.get("torch"), "__spec__", None)
     return bool(getattr(spec, "_initializing", False))

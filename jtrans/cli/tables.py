@@ -17,7 +17,7 @@ def print_table(
 ) -> None:
     """Write a table to stdout.
 
-    On a terminal that is too narrow for it the table is plain as well, in lines that are longer.
+    If the terminal is too narrow, the table is plain and its lines wrap.
 
     Args:
         columns: headings.
@@ -35,7 +35,7 @@ def print_table(
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, width in zip(columns, widths, strict=True):
-        # Rich itself would cut columns off rather than keep to a least width
+        # with a minimum width instead, Rich would cut columns off
         side: Literal["left", "right"] = "right" if name in right else "left"
         table.add_column(Text(name), justify=side, overflow="fold", width=width)
     for line in rows:
@@ -62,9 +62,9 @@ def _print_plain(
 def _widths(
     columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str], room: int
 ) -> list[int] | None:
-    """Return the widths of columns that are as readable as `room` allows, None if it is too small.
+    """Return the widths of columns in a terminal of width `room`, None if they do not fit.
 
-    Numbers are never folded; names, in the first column, are meant to be copied.
+    Numbers are never folded, and names in the first column only if they are long.
     """
     from rich.cells import cell_len
 

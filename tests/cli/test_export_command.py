@@ -117,7 +117,7 @@ def test_without_equal_translations_no_log_probabilities_are_compared(
     translate = translator.translate_nbest
     monkeypatch.setattr(translator, "translate_nbest", differ)
     result = jtrans("export", run, "--to", program, "--check")
-    assert "not compared: no translation of the first 12 lines is equal" in result.out
+    assert "not compared: no translation of the first 12 lines is the same" in result.out
     assert "at most" not in result.out
     result = jtrans("export", run, "--to", program, "--check", "--json")
     assert json.loads(result.out)["check"]["log_prob_difference"] is None

@@ -666,7 +666,7 @@ def test_every_seed_begins_with_the_last_run_before_the_command(
     for seed in ("seed-1", "seed-2"):
         assert json.loads(Path("runs/many", seed, "run.json").read_text())["from"] == "runs/base"
     chained = jtrans(*command, "--seeds", "1,2", "--set", "training.init_from=@last")
-    assert chained.code == 2 and "the weights of the one before" in chained.err
+    assert chained.code == 2 and "the weights of the previous one" in chained.err
 
 
 def test_several_seeds_are_several_runs_that_are_scored_as_one_system(

@@ -99,10 +99,7 @@ class ScoreOptions:
     )
     ref: list[str] | None = option("References, one file per set.", "FILE...", panel=FILES)
     languages: str | None = option(
-        "Languages of the files; the target determines sacreBLEU's tokenizer.",
-        "SOURCE-TARGET",
-        "by the files' names",
-        FILES,
+        "Languages; the target selects the tokenizer.", "SOURCE-TARGET", "by the file names", FILES
     )
     as_is: bool = flag("--as-is", "Score BPE pieces and escaped characters as they are.", FILES)
 

@@ -1,4 +1,4 @@
-"""`jtrans serve`: translations for a browser and for other programs on this machine."""
+"""`jtrans serve`: translations for browsers and other programs."""
 
 from __future__ import annotations
 

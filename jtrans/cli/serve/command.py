@@ -1,4 +1,4 @@
-"""The command: it loads the models, then answers requests until it is stopped."""
+"""`jtrans serve`: load the models, then answer requests until it is stopped."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ def serve(
     with TranslationServer(host, port, queue, describe(opened)) as server:
         from jtrans.decoding.engines.open import open_translator
 
-        # a client has not chosen the grid or --n-best, and sees in the answer that a line has parts
+        # long lines are split rather than refused: the client did not choose --n-best or the grid,
+        # and the answer says in how many parts a line was translated
         translator = replace(open_translator(opened, choices), refuses_long=False)
         if engine == "torch":
             translator = with_attention(translator)
@@ -104,7 +105,7 @@ def serve(
 
 
 def with_attention(translator: Translator) -> Translator:
-    """Return a translator with word alignments and the grid, if its system has them."""
+    """Return the translator with word alignments and the grid, as far as its system has them."""
     from jtrans.decoding.options import TranslationExtras
     from jtrans.decoding.word_alignments import choose_layer
 

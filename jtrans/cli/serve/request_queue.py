@@ -1,7 +1,7 @@
-"""Requests for translations: one thread translates, and takes all waiting requests together.
+"""Requests for translations: one thread translates, all waiting requests together.
 
 A request with a long line may take minutes. It is answered alone, after the short requests that
-have come in the meantime. Nothing is computed for clients that have gone.
+have arrived in the meantime. Nothing is computed for clients that have disconnected.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
 
 MOST_WAITING = 10_000  # lines; further requests are refused
 SIGNAL_SECONDS = 0.5  # until a signal is noticed, at the latest
-MOST_TOGETHER = 256  # lines; a batch that has as many takes no further request
-LONG = 1_000  # characters of a line that may take longer than all others together
+MOST_TOGETHER = 256  # lines; no request is added to a batch with as many
+LONG = 1_000  # characters; a longer line may take longer than all others together
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The translations of a line, and the words that alignments count, as in raw text."""
+    """The translations of a line, and the words that alignments refer to, as in raw text."""
 
     translations: Sequence[Translation]
     source_words: Sequence[str]
-    words: Sequence[Sequence[str]]  # of every translation
+    words: Sequence[Sequence[str]]  # those of each translation
 
 
 @dataclass(frozen=True)
 class LinesRequest:
-    """Lines to translate, and their answers once they are there."""
+    """Lines to translate, and the future answers."""
 
     lines: Sequence[InputLine]
-    is_wanted: Callable[[], bool] = lambda: True  # asked by other threads until there are answers
+    is_wanted: Callable[[], bool] = lambda: True  # called by other threads until it is answered
     answers: Future[list[Answer]] = field(default_factory=Future)
 
     @property
     def is_long(self) -> bool:
-        """Whether it has a long line."""
+        """Whether a line has more than `LONG` characters."""
         return any(len(line.source) > LONG for line in self.lines)
 
 
@@ -59,15 +59,15 @@ class RequestQueue:
         self._requests: queue.Queue[LinesRequest] = queue.Queue()
         self._lock = threading.Lock()
         self._lines = 0
-        self._asked: dict[int, LinesRequest] = {}  # those without an answer, by identity
+        self._asked: dict[int, LinesRequest] = {}  # unanswered requests, by identity
         self._is_stopped = False
 
     def ask(self, request: LinesRequest) -> list[Answer]:
-        """Wait for the answers.
+        """Queue a request, and wait for its answers.
 
         Raises:
             CancelledError: they are no longer wanted.
-            WorkError: too many lines wait, or the server stops.
+            WorkError: too many lines are waiting, or the server is stopping.
             JtransError: the lines cannot be translated.
         """
         self._enter(request)
@@ -80,7 +80,7 @@ class RequestQueue:
     def answer(self, translator: Translator) -> NoReturn:
         """Answer requests until an exception, such as that of a signal, ends the work.
 
-        What has no answer by then is refused, and so are further requests.
+        Requests without an answer by then are refused, and so are later ones.
         """
         try:
             self._answer_forever(translator)
@@ -98,9 +98,9 @@ class RequestQueue:
                 _answer(translator, [long.popleft()])
 
     def _take(self, *, wait: bool) -> list[LinesRequest]:
-        """Return the requests that have come, up to `MOST_TOGETHER` lines; maybe none."""
+        """Return the requests that have arrived, up to `MOST_TOGETHER` lines; maybe none."""
         requests: list[LinesRequest] = []
-        # waiting without a timeout can miss a signal that another, ending thread received
+        # waiting without a timeout can miss a signal that a thread received while it was ending
         seconds = SIGNAL_SECONDS if wait else 0
         with contextlib.suppress(queue.Empty):
             while sum(len(each.lines) for each in requests) < MOST_TOGETHER:
@@ -115,7 +115,7 @@ class RequestQueue:
             if self._lines and self._lines + lines > MOST_WAITING:
                 raise WorkError(
                     f"{self._lines:,} lines are waiting for their translation",
-                    hint="ask again later",
+                    hint="try again later",
                     kind="serve.busy",
                 )
             self._lines += lines
@@ -130,13 +130,13 @@ class RequestQueue:
         with self._lock:
             self._is_stopped = True
             for request in self._asked.values():
-                with contextlib.suppress(InvalidStateError):  # it has an answer
+                with contextlib.suppress(InvalidStateError):  # already answered
                     request.answers.set_exception(_stopping())
 
 
 def _stopping() -> WorkError:
     return WorkError(
-        "the server is being stopped", hint="ask again once it has started", kind="serve.stopping"
+        "the server is stopping", hint="try again once it has restarted", kind="serve.stopping"
     )
 
 
@@ -154,11 +154,11 @@ def _answer(translator: Translator, requests: Sequence[LinesRequest]) -> None:
     except Exception as error:
         if len(wanted) == 1:
             wanted[0].answers.set_exception(error)
-        else:  # it is the fault of one of them
+        else:  # one of them may be at fault: answer each alone
             for request in wanted:
                 _answer(translator, [request])
     for request in requests:
-        request.answers.cancel()  # where it has none
+        request.answers.cancel()  # no effect if answered
 
 
 def _translated(translator: Translator, lines: Sequence[InputLine]) -> list[Answer]:

@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 2**20  # of a request
 MOST_LINES = 1_000
-DRAIN_SECONDS, MOST_DRAINED = 5.0, 2**26  # what is read of a refused request, in bytes
-SECONDS = 30.0  # in which the body of a request must have arrived, and each part of its head
-LAST_ANSWERS_SECONDS = 2.0  # for the answers of a server that is being stopped
+DRAIN_SECONDS, MOST_DRAINED = 5.0, 2**26  # limits to what is read of a refused request, in bytes
+SECONDS = 30.0  # in which the body of a request must arrive, and each line of its head
+LAST_ANSWERS_SECONDS = 2.0  # for the answers of a server that is stopping
 TAKES = {"/": "GET", "/models": "GET", "/translate": "POST"}
 # the page loads nothing from other servers
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
 )
 
-_HOST = re.compile("https?://[^/?]*", re.IGNORECASE)  # before the path of a request
+_HOST = re.compile("https?://[^/?]*", re.IGNORECASE)  # may precede the path of a request
 _log = logging.getLogger(__name__)
 
 
 def describe(runs: Sequence[Translatable]) -> dict[str, Any]:
-    """Return the facts about the models that the page shows."""
+    """Return the facts about the models that /models sends and the page shows."""
     source, target = runs[0].pipeline.languages
     systems = [run.config(system_configs()).model.system for run in runs]
     return {
@@ -58,13 +58,13 @@ def describe(runs: Sequence[Translatable]) -> dict[str, Any]:
 
 
 class TranslationServer(ThreadingTCPServer):
-    """Answers requests, each in a thread of its own, from a queue.
+    """Receives requests, each in a thread of its own, and queues them for translation.
 
     Args:
         host: the address to listen on.
-        port: 0 for any that is free.
+        port: the port; 0 for any free one.
         requests: the queue.
-        models: the facts about them that the page shows.
+        models: the facts that `describe` returns.
 
     Raises:
         JtransError: the address cannot be used.
@@ -87,7 +87,7 @@ class TranslationServer(ThreadingTCPServer):
             raise JtransError(
                 f"cannot listen on {host}: {getattr(error, 'strerror', None) or error}",
                 where=f"--host {host}" if is_host else f"--port {port}",
-                hint="--host 127.0.0.1 for this machine, --port 0 for any port that is free",
+                hint="--host 127.0.0.1 for this machine, --port 0 for any free port",
                 kind="serve.address",
             ) from error
 
@@ -104,12 +104,12 @@ class TranslationServer(ThreadingTCPServer):
                 self._has_answered.notify_all()
 
     def wait_for_answers(self) -> None:
-        """Wait until all requests are answered, but not long for clients that do not read."""
+        """Wait until all requests are answered, at most `LAST_ANSWERS_SECONDS`."""
         with self._has_answered:
             self._has_answered.wait_for(lambda: self._answering == 0, LAST_ANSWERS_SECONDS)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log a connection that has broken off."""
+        """Log a broken connection."""
         _log.info("connection of %s", client_address, exc_info=True)
 
     @property
@@ -132,7 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
         lengths = self.headers.get_all("Content-Length", [])
         has_body = any(length.strip() != "0" for length in lengths)
         has_body |= "Transfer-Encoding" in self.headers
-        self.close_connection |= has_body  # it is not read, and no further request
+        self.close_connection |= has_body  # an unread body would be taken for the next request
         if self._page_path == "/":
             self._send(200, _page(), "text/html; charset=utf-8")
         elif self._page_path == "/models":
@@ -143,12 +143,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._drain()
 
     def do_HEAD(self) -> None:
-        """Send what `do_GET` sends, without its content."""
+        """Send what `do_GET` sends, without the content."""
         self.do_GET()
 
     @property
     def _page_path(self) -> str:
-        """The path of the request, without a query; HTTP/1.1 allows an address before it."""
+        """The path of the request, without the host that HTTP/1.1 allows, or a query."""
         host = _HOST.match(self.path)
         return self.path[host.end() if host else 0 :].partition("?")[0] or "/"
 
@@ -163,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._translate(body)
 
     def _translate(self, body: bytes) -> None:
-        """Answer a request for translations."""
+        """Translate the lines in the body of a request, and send the answer."""
         try:
             lines, is_list = _read(body)
         except ValueError as fault:
@@ -187,24 +187,24 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_json(200, answered if is_list else answered[0])
 
     def _is_waiting(self) -> bool:
-        """Return whether the client has not closed its end of the connection."""
+        """Return whether the client is still connected."""
         try:
             return not wait([self.connection], 0) or bool(self.connection.recv(1, socket.MSG_PEEK))
         except OSError:
             return False
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Refuse, as JSON too, what the base class cannot read or has no method for."""
+        """Refuse as JSON what the base class cannot parse or has no method for."""
         if code == HTTPStatus.NOT_IMPLEMENTED:
             self._refuse_method()
         else:
             self._refuse(code, message or HTTPStatus(code).phrase, explain)
 
     def _refuse_method(self) -> None:
-        """Refuse a path that is not there, or that takes another method."""
+        """Refuse a path that does not exist, or that has another method."""
         path = self._page_path
         if path in TAKES:
-            self._refuse(405, f"{path} takes {TAKES[path]}", "see jtrans serve --help")
+            self._refuse(405, f"{path} accepts only {TAKES[path]}", "see jtrans serve --help")
         else:
             hint = ", ".join(f"{method} {path}" for path, method in TAKES.items())
             self._refuse(404, f"there is no {path}", hint)
@@ -224,7 +224,7 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def _read_body(self, length: int) -> bytes | None:
-        """Read a body of this length; None if it does not come, or not in time."""
+        """Return the body of this length; None, after a refusal, if it does not arrive in time."""
         end, body = time.monotonic() + SECONDS, b""
         try:
             while len(body) < length:
@@ -252,7 +252,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._drain()
 
     def _drain(self) -> None:
-        """Drop what the client still sends; a socket with unread bytes would reset its answer."""
+        """Drop what the client still sends: unread bytes would reset the connection."""
         end, left = time.monotonic() + DRAIN_SECONDS, MOST_DRAINED
         with contextlib.suppress(OSError):
             self.wfile.flush()
@@ -269,7 +269,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(status, text.encode(), "application/json; charset=utf-8")
 
     def _send(self, status: int, content: bytes, kind: str) -> None:
-        with contextlib.suppress(ConnectionError):  # the client has gone
+        with contextlib.suppress(ConnectionError):  # the client has disconnected
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(content)))
@@ -292,7 +292,7 @@ def _read(body: bytes) -> tuple[list[InputLine], bool]:
     """Return the lines of a request, and whether they came as a list.
 
     Raises:
-        ValueError: the message says what it is instead.
+        ValueError: saying what the request is instead.
     """
     try:
         asked = read_json(body.decode("utf-8-sig"))
@@ -316,7 +316,7 @@ def _read(body: bytes) -> tuple[list[InputLine], bool]:
 
 
 def _to_object(line: InputLine, answer: Answer) -> dict[str, Any]:
-    """Return what `translate --format jsonl` writes, with the words that alignments count."""
+    """Return what `translate --format jsonl` writes, plus the words that alignments refer to."""
     result = to_object(line, answer.translations)
     for entry, words in zip(result["translations"], answer.words, strict=True):
         entry["words"] = words

@@ -1,4 +1,4 @@
-"""The command: its options, and the order in which they are checked."""
+"""`jtrans translate`: its options, and the order in which they are checked."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def translate(
         is_json_input=input_format == "jsonl",
         as_json=as_json,
         n_best=n_best,
-        # several processes take further lines before the first answer
+        # several processes would wait for further lines before the first answer
         workers=1 if source.is_prompt else processes.workers,
         gpus=gpus,
     )

@@ -1,4 +1,4 @@
-"""Constraints of translations: files beside the input, and fields of JSON input."""
+"""Constraints on translations, from files with a line per input line or fields of JSON input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jtrans.decoding.options import Constraints
 
 TEXT, TEXTS = "a string", "a list of strings"
-# of an object of the input: what it must be, and which constraint it is
+# field of an input object -> its type, and its field of `Constraints`
 FIELDS = {
     "prefix": (TEXT, "prefix"),
     "prefix_tokens": (TEXTS, "prefix_tokens"),
@@ -23,12 +23,12 @@ FIELDS = {
 
 
 def constraint_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the constraints among the fields of an object of the input, by name.
+    """Return the constraints among the fields of an input object, by field of `Constraints`.
 
-    null, which tables of other programs have where there is no value, is none.
+    null counts as missing: other programs write it for empty cells of a table.
 
     Raises:
-        ValueError: the message says what is wrong with a field.
+        ValueError: saying what is wrong with a field.
     """
     constraints = {name: fields[name] for name in FIELDS if fields.get(name) is not None}
     for name, value in constraints.items():
@@ -45,12 +45,12 @@ class ConstraintFile:
     """A file with one line for each line of the input.
 
     Args:
-        option: that names the file.
-        name: its path.
-        total: the lines of the input, None if unknown.
+        option: the option that names the file.
+        name: the path of the file.
+        total: the number of input lines, None if unknown.
 
     Raises:
-        CorpusError: the file is missing, not UTF-8 text, or has another number of lines.
+        CorpusError: the file is missing, not UTF-8 text, or does not have `total` lines.
     """
 
     def __init__(self, option: str, name: str, total: int | None) -> None:
@@ -64,17 +64,17 @@ class ConstraintFile:
 
     @property
     def left(self) -> int:
-        """How many lines are not used yet."""
+        """The number of lines not yet used."""
         return len(self.lines) - self._used
 
     def keep(self, part: range) -> None:
-        """Keep some lines, counted from 0."""
+        """Keep only these lines, counted from 0."""
         from jtrans.corpora.lines import Part
 
         self.lines = Part(self.lines, part)
 
     def next(self, count: int) -> Sequence[str]:
-        """Return the next lines.
+        """Return the next `count` lines.
 
         Raises:
             CorpusError: there are fewer.
@@ -83,7 +83,7 @@ class ConstraintFile:
         return self.lines[self._used - count : self._used]
 
     def skip(self, count: int) -> None:
-        """Leave out the next lines, unread.
+        """Skip the next `count` lines.
 
         Raises:
             CorpusError: there are fewer.
@@ -93,7 +93,7 @@ class ConstraintFile:
             raise self.other_lines("more")
 
     def check_all_used(self) -> None:
-        """Refuse lines without one in the input.
+        """Refuse lines beyond the end of the input.
 
         Raises:
             CorpusError: there are some.
@@ -102,7 +102,7 @@ class ConstraintFile:
             raise self.other_lines(f"{self._used:,}")
 
     def other_lines(self, total: str) -> CorpusError:
-        """Return the error of an input with another number of lines."""
+        """Return the error for an input with another number of lines."""
         return CorpusError(
             f"{self.name} has {how_many(len(self.lines), 'line')}, but the input has {total}",
             where=self.option,
@@ -115,7 +115,7 @@ class ConstraintFile:
 class ConstraintFiles:
     """The files of constraints; phrases are separated by tabs."""
 
-    files: Mapping[str, ConstraintFile]  # by the field of `Constraints` that they give
+    files: Mapping[str, ConstraintFile]  # by field of `Constraints`
 
     def __bool__(self) -> bool:
         """Whether there is any file."""
@@ -127,7 +127,7 @@ class ConstraintFiles:
         return [file.name for file in self.files.values()]
 
     def keep(self, part: range) -> None:
-        """Keep the constraints of some lines, counted from 0."""
+        """Keep only the constraints of these lines, counted from 0."""
         for file in self.files.values():
             file.keep(part)
 
@@ -138,19 +138,19 @@ class ConstraintFiles:
         return {kind: lines_digest(file.lines) for kind, file in self.files.items()}
 
     def skip(self, count: int) -> None:
-        """Leave out the constraints of the next lines."""
+        """Skip the constraints of the next `count` lines."""
         for file in self.files.values():
             file.skip(count)
 
     def begin_of(self, lines: Sequence[str]) -> tuple[Sequence[str], CorpusError | None]:
-        """Return the next lines of the input that all files reach, and what is wrong with more."""
+        """Return the next input lines that all files cover, and the error for the first beyond."""
         shortest = min(self.files.values(), key=lambda file: file.left, default=None)
         if shortest is None or shortest.left >= len(lines):
             return lines, None
         return lines[: shortest.left], shortest.other_lines("more")
 
     def check_all_used(self) -> None:
-        """Refuse lines without one in the input.
+        """Refuse lines beyond the end of the input.
 
         Raises:
             CorpusError: there are some.
@@ -162,11 +162,11 @@ class ConstraintFiles:
         """Return the constraints of the next lines; None if there are none.
 
         Args:
-            fields: those given with each line, see `constraint_fields`.
+            fields: the constraints in each input object (`constraint_fields`).
             first: the number of the first line, counted from 0.
 
         Raises:
-            CorpusError: a file has fewer lines, or a line has a constraint twice.
+            CorpusError: a file has fewer lines, or a line has the same constraint twice.
         """
         lines = {kind: file.next(len(fields)) for kind, file in self.files.items()}
         return self._join(fields, first, lines)
@@ -174,7 +174,7 @@ class ConstraintFiles:
     def at(
         self, place: int, fields: Sequence[Mapping[str, Any]], first: int
     ) -> list[Constraints] | None:
-        """Do the same for lines from a place of the files on, which stay unused."""
+        """Return what `next` does for the lines from `place` on, without using them up."""
         part = slice(place, place + len(fields))
         lines = {kind: file.lines[part] for kind, file in self.files.items()}
         return self._join(fields, first, lines)
@@ -196,7 +196,7 @@ class ConstraintFiles:
                         f"line {first + i + 1:,} has a constraint in the input and in "
                         f"{self.files[kind].name}",
                         where=self.files[kind].option,
-                        hint="leave the file out, or the field of the JSON object",
+                        hint="leave out the file, or the field of the JSON object",
                         kind="corpus.jsonl",
                     )
                 value: Any = line if kind == "prefix" else line.split("\t")

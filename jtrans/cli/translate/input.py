@@ -19,10 +19,10 @@ from jtrans.errors import CorpusError, JtransError
 from jtrans.files import raw_lines
 from jtrans.files.packed import without_packing
 
-# The lines of a chunk are sorted by length, and its output follows as a whole.
+# The lines of a chunk are translated by length, and written together.
 CHUNK_LINES = 2048
-# How long a chunk waits for one more line from a pipe, and for all of them. Somebody may be waiting
-# for a single line, which takes a small model 20 ms.
+# How long a chunk waits for one more line from a pipe, and in total. Somebody may be waiting for a
+# single line, which a small model translates in 20 ms.
 NEXT_LINE_SECONDS = 0.005
 CHUNK_SECONDS = 0.05
 STANDARD_INPUT = "standard input"
@@ -32,12 +32,12 @@ _END = b""
 def check_outputs(
     inputs: Iterable[tuple[str, str | None]], outputs: Mapping[str, str | None]
 ) -> None:
-    """Refuse to write to a folder, text as .gz, over a file that is read, or twice to the same one.
+    """Refuse outputs that are folders, have a compressed name, or are named by another option, too.
 
-    Files that exist while an output is written count (`_written`).
+    The temporary files beside an output count as well (`_written`).
 
     Args:
-        inputs: files, each after the option that names it; None and ``-`` are no files.
+        inputs: files to read, each after the option that names it; None and ``-`` are no files.
         outputs: files to write, by the options that name them.
 
     Raises:
@@ -74,9 +74,9 @@ def check_outputs(
 
 
 def _written(name: str) -> list[str]:
-    """Return the files that exist while an output is written, its own first.
+    """Return an output file, and the files that exist beside it while it is written.
 
-    Its unfinished lines and their state (`jtrans.decoding.partial_output`), and the lock.
+    These are the lines so far with their state (`jtrans.decoding.partial_output`), and the lock.
     """
     if name == "-" or not is_ordinary(name):
         return [name]
@@ -84,7 +84,7 @@ def _written(name: str) -> list[str]:
 
 
 def _is_same_file(first: str, second: str) -> bool:
-    """Return whether two names are of the same plain file; one of them need not exist yet."""
+    """Return whether two names are of the same plain file, which need not exist yet."""
     if "-" in (first, second):
         return False
     paths = [Path(name) for name in (first, second)]
@@ -96,9 +96,9 @@ def _is_same_file(first: str, second: str) -> bool:
 class LineInput:
     """Chunks of raw lines, read once.
 
-    A file is checked as a whole, so that a bad one is refused at once, and read piece by piece. A
-    pipe is streamed: the lines that have arrived form a chunk, so that a slow writer gets prompt
-    output.
+    A file is checked as a whole first, so that a bad one is refused at once, then read piece by
+    piece. A pipe is streamed: the lines that have arrived form a chunk, so that output is prompt
+    for a slow writer, too.
 
     Args:
         name: a path, or ``-`` for standard input.
@@ -125,10 +125,10 @@ class LineInput:
         return None if self.lines is None else len(self.lines)
 
     def take_shard(self, text: str) -> range:
-        """Keep part K of N, for the text ``K/N``, and return the numbers of its lines, from 0.
+        """Keep part K of N for the text ``K/N``, and return the numbers of its lines, from 0.
 
         Raises:
-            CorpusError: the text is something else, or standard input has no known end.
+            CorpusError: the text is not of this form, or the input is not a file.
         """
         match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
         number, count = (int(match[1]), int(match[2])) if match else (0, 0)
@@ -152,7 +152,7 @@ class LineInput:
         return part
 
     def skip(self, count: int) -> None:
-        """Leave out the first lines of a file."""
+        """Skip the first `count` lines of a file."""
         if self.lines is not None:
             self._keep(self.lines, range(count, len(self.lines)))
 
@@ -162,11 +162,11 @@ class LineInput:
         self.first, self.lines = self.first + part.start, Part(lines, part)
 
     def chunks(self, size: int = CHUNK_LINES) -> Iterator[list[str]]:
-        """Yield the lines in chunks, of a file of `size` lines each.
+        """Yield the lines in chunks; those of a file have `size` lines.
 
         Raises:
-            CorpusError: a line from a pipe or a terminal is not UTF-8 text, or reading fails; the
-                lines before have been yielded.
+            CorpusError: a line from a pipe or terminal is not UTF-8 text, or cannot be read; the
+                lines before it have been yielded.
         """
         if self.lines is not None:
             for start in range(0, len(self.lines), size):

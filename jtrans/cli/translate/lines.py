@@ -19,26 +19,26 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class InputLine:
-    """A line to translate, with the fields of its object and the constraints among them."""
+    """A line to translate."""
 
-    number: int
+    number: int  # from 0
     source: str
-    fields: Mapping[str, Any]
-    constraints: Mapping[str, Any]
+    fields: Mapping[str, Any]  # of its JSON object
+    constraints: Mapping[str, Any]  # among these fields, by field of `Constraints`
 
 
 def until_refused(
     read: Callable[[Line, int], Result], lines: Sequence[Line], first: int
 ) -> tuple[list[Result], CorpusError | None]:
-    """Read lines up to one that is refused, so that those before it can be answered.
+    """Read lines up to one that is refused, so that those before it can be translated.
 
     Args:
-        read: from a line and its number.
-        lines: to be read.
-        first: the number of the first.
+        read: reads a line, given with its number.
+        lines: the lines.
+        first: the number of the first line.
 
     Returns:
-        What was read, and why the next line was refused; None if all were read.
+        What was read, and the error of the line that was refused, None if there is none.
     """
     results: list[Result] = []
     for number, line in enumerate(lines, first):
@@ -50,10 +50,10 @@ def until_refused(
 
 
 def read_object(line: str, number: int, name: str) -> InputLine:
-    """Read a line of JSON; lines are counted from 0.
+    """Read a line of JSON; `number` counts from 0.
 
     Raises:
-        CorpusError: it is no object with a text and perhaps constraints.
+        CorpusError: it is not an object with a source and valid constraints.
     """
     try:
         return line_of(read_json(line), number)
@@ -62,10 +62,10 @@ def read_object(line: str, number: int, name: str) -> InputLine:
 
 
 def line_of(fields: Any, number: int) -> InputLine:
-    """Return the line that an object stands for.
+    """Return the line to translate that an input object describes.
 
     Raises:
-        ValueError: the message says what it is instead.
+        ValueError: saying what `fields` is instead.
     """
     return InputLine(number, source_of(fields), fields, constraint_fields(fields))
 

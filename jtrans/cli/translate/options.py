@@ -1,4 +1,4 @@
-"""Options of `jtrans translate` alone: of the search, of attention, the check, processes."""
+"""Options of `jtrans translate` alone: search, sampling, attention, the check, processes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class TokenRuleOptions:
     )
 
     def search(self) -> dict[str, Any]:
-        """Return the chosen `SearchOptions` by name.
+        """Return the options of `SearchOptions` by name.
 
         Raises:
             DecodingError: ``--diversity`` without groups.
@@ -115,20 +115,18 @@ class ConstraintOptions:
         panel=CONSTRAINTS,
     )
     forbidden_phrases: str | None = option(
-        "Phrases that each translation must not contain, separated by tabs.",
-        "FILE",
-        panel=CONSTRAINTS,
+        "Phrases that it must not contain, separated by tabs.", "FILE", panel=CONSTRAINTS
     )
 
     def files(self) -> dict[str, str | None]:
-        """Return the files by their options."""
+        """Return the name of each file by its option."""
         return {f"--{name.replace('_', '-')}": value for name, value in vars(self).items()}
 
     def read(self, total: int | None) -> ConstraintFiles:
-        """Read the files; `total` is the number of lines of the input, None if unknown.
+        """Read the files; `total` is the number of input lines, None if unknown.
 
         Raises:
-            CorpusError: one cannot be used.
+            CorpusError: a file cannot be used.
         """
         from jtrans.cli.translate.constraints import ConstraintFile, ConstraintFiles
 
@@ -144,7 +142,7 @@ class ConstraintOptions:
 
 @option_group
 class SamplingFlags:
-    """Sampling of translations in place of a search."""
+    """Sampling of translations instead of a search."""
 
     sample: bool = flag(
         "--sample",
@@ -158,10 +156,7 @@ class SamplingFlags:
         "Sample from the K most probable tokens only.", "K", "0: all", SAMPLING
     )
     top_p: float | None = option(
-        "Sample from the fewest tokens with a total probability of at least P.",
-        "P",
-        "1.0",
-        SAMPLING,
+        "Sample from the fewest tokens with probability P in total.", "P", "1.0", SAMPLING
     )
     epsilon: float | None = option(
         "Sample from tokens with at least this probability only.", None, "0.0", SAMPLING
@@ -175,10 +170,10 @@ class SamplingFlags:
     )
 
     def sampling(self) -> SamplingOptions | None:
-        """Return the distribution to draw from; None to search.
+        """Return the distribution to draw from; None without ``--sample``.
 
         Raises:
-            DecodingError: a value that cannot be used, or one without ``--sample``.
+            DecodingError: a value that cannot be used, or any without ``--sample``.
         """
         from jtrans.decoding.options import SamplingOptions
 
@@ -201,7 +196,7 @@ class SamplingFlags:
 
 @option_group
 class AlignmentOptions:
-    """The uses of the attention to the source."""
+    """What the attention to the source is used for."""
 
     alignments: bool = flag("--alignments", "Add word alignments to --format jsonl.", ATTENTION)
     alignments_file: str | None = option(
@@ -261,7 +256,7 @@ class AlignmentOptions:
 
 @option_group
 class CheckOptions:
-    """The check of what a precision costs in BLEU."""
+    """The check of the BLEU that a precision costs."""
 
     check: bool = flag(
         "--check",
@@ -273,13 +268,13 @@ class CheckOptions:
     as_json: bool = flag("--json", "Print the comparison as one JSON object.", CHECK)
 
     def refuse_unused(self, for_text: Sequence[str]) -> None:
-        """Refuse its options without the check, and options for a text to translate with it.
+        """Refuse options of the check without ``--check``, and options of a text with it.
 
         Args:
-            for_text: the options that are given.
+            for_text: the given options that need a text to translate.
 
         Raises:
-            ConfigError: one of the two.
+            ConfigError: an option has no effect.
         """
         unused = "--data" if self.data is not None else "--json" if self.as_json else None
         if unused and not self.check:
@@ -294,11 +289,11 @@ class CheckOptions:
             )
 
     def compare(self, runs: Sequence[Translatable], choices: DecodingChoices) -> None:
-        """Translate the check's text in the precision and in fp32, and show both scores.
+        """Translate the valid split in the chosen precision and in fp32, and show both scores.
 
         Raises:
-            DecodingError: there is nothing to compare.
-            Exit: with code 4, if it costs too much.
+            DecodingError: the precision is fp32 or auto, or the engine is not torch.
+            Exit: with code 4, if the precision costs more than 0.2 BLEU.
         """
         from jtrans.runs import Run
 
@@ -352,10 +347,10 @@ class ProcessOptions:
     )
 
     def devices(self, device: str | None) -> list[str]:
-        """Return the GPUs to use, by name; none without ``--gpus``.
+        """Return the names of the GPUs to use; none without ``--gpus``.
 
         Raises:
-            ConfigError: they are not there, or other options exclude them.
+            ConfigError: there are not as many GPUs, or other options exclude ``--gpus``.
         """
         if self.gpus is None:
             return []

@@ -1,4 +1,4 @@
-"""Where translations are written: a file whole or not at all, or a stream."""
+"""Where translations are written: a file that appears complete or not at all, or a stream."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from jtrans.errors import JtransError
 from jtrans.files import disk_errors, whole_file
 from jtrans.locks import check_names_are_free, exclusive
 
-MOST_LINKS = 40  # in a row, as on Linux
-STREAMS = (Path("/dev"), Path("/dev/fd"))  # whose links lead to streams; in /dev/shm are files
+MOST_LINKS = 40  # followed in a row, as on Linux
+STREAMS = (Path("/dev"), Path("/dev/fd"))  # links in them lead to streams; /dev/shm has files
 
 
 @contextlib.contextmanager
@@ -40,7 +40,7 @@ def open_output(name: str) -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def naming_its_output(name: str) -> Iterator[None]:
-    """Let a failed write name the output it was for, not another that is open around it.
+    """Let the error of a failed write name this output, not another one that is open.
 
     Raises:
         JtransError: the output cannot be written.
@@ -49,12 +49,12 @@ def naming_its_output(name: str) -> Iterator[None]:
         with disk_errors(Path("the output" if name == "-" else name)):
             yield
     except JtransError as error:
-        raise error from None  # without a cause, `disk_errors` around it keeps the message
+        raise error from None  # without a cause, an outer `disk_errors` keeps the message
 
 
 @contextlib.contextmanager
 def _kept(temporary: Path, path: Path) -> Iterator[None]:
-    """Keep what a temporary file has beside the file that it does not become, after an error."""
+    """After an error, keep the contents of the temporary file as ``FILE.incomplete``."""
     try:
         yield
     except BaseException:
@@ -71,17 +71,17 @@ def locked(files: Mapping[str, Path]) -> Iterator[None]:
     """Keep other processes from writing some files while the block runs.
 
     Args:
-        files: by the options that name them.
+        files: the files by the options that name them.
 
     Raises:
-        JtransError: another process writes one of them, or there is no place for its lock.
+        JtransError: another process writes one of them, or its lock cannot be created.
     """
     with contextlib.ExitStack() as stack:
-        # in the same order everywhere: of two commands for the same files, one gets them all
+        # in a fixed order: of two commands with the same files, one gets all of them
         for option, path in sorted(files.items(), key=lambda item: item[1].resolve()):
             lock = path.with_name(f"{path.name}.lock.json")
             check_names_are_free(lock)
-            with disk_errors(path):  # errors name it and not its lock
+            with disk_errors(path):  # errors name the file, not its lock
                 stack.enter_context(exclusive(lock, functools.partial(_busy, option, path)))
         yield
 
@@ -96,9 +96,9 @@ def _busy(option: str, path: Path, owner: str) -> JtransError:
 
 
 def is_ordinary(name: str) -> bool:
-    """Return whether a path, or what it links to, is a plain file or free, not a device or pipe.
+    """Return whether a path, or its link's target, is a plain file or free, not a device or pipe.
 
-    `/dev/stdout` is a link, perhaps to a plain file, whose place no other file must take.
+    ``/dev/stdout`` is not: even where it links to a plain file, that must not be replaced.
     """
     path = Path(name)
     for _ in range(MOST_LINKS):

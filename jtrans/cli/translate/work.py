@@ -46,11 +46,11 @@ class TranslationWork:
     gpus: Sequence[str]
 
     def __post_init__(self) -> None:
-        """Remember the whole input, which is divided alike when its translation is continued."""
+        """Store the length of the whole input, so that a continued translation has equal pieces."""
         self.total = self.source.total
 
     def check_input(self) -> None:
-        """Refuse bad lines and constraints of a file before a model is loaded."""
+        """Refuse bad lines and constraints in files before a model is loaded."""
         if not (self.is_json_input or self.files):
             return
         lines = self.source.lines or []
@@ -64,7 +64,7 @@ class TranslationWork:
                 self._check(constraints, first)
 
     def _check(self, constraints: Sequence[Constraints], first: int) -> None:
-        """Refuse bad constraints of some lines; the number of the first is counted from 0."""
+        """Refuse bad constraints; `first` is the number of their first line, from 0."""
         from jtrans.decoding.lines.constraints import ConstraintEncoder, check_search
 
         encoder = ConstraintEncoder(self.runs[0].pipeline.target)
@@ -73,7 +73,7 @@ class TranslationWork:
         check_search(encoded, options, self.choices.extras.sampling)
 
     def identity(self) -> dict[str, Any]:
-        """Return everything that the output of a file depends on."""
+        """Return everything that the output for a file depends on."""
         from jtrans.models.zoo import system_configs
 
         weights = [run.checkpoint(self.choices.checkpoint).weights for run in self.runs]
@@ -147,7 +147,7 @@ class TranslationWork:
         console.talk(progress.describe())
 
     def _texts(self, progress: TranslationProgress) -> Iterator[tuple[int, tuple[str, str]]]:
-        """Yield the lines of each piece, their translations and their alignments as text."""
+        """Yield for each piece its number of lines, and translations and alignments as text."""
         from jtrans.decoding.parallel import Piece, piece_lines, translate_pieces
 
         size = piece_lines(self.choices, self.total, workers=self.workers, gpus=self.gpus)
@@ -188,7 +188,7 @@ class TranslationWork:
     def _items(
         self, lines: Sequence[str], first: int
     ) -> tuple[list[InputLine], CorpusError | None]:
-        """Return what lines hold, up to one that is refused."""
+        """Parse lines up to one that is refused; return them and its error."""
         if not self.is_json_input:
             return [InputLine(first + i, line, {}, {}) for i, line in enumerate(lines)], None
         return until_refused(functools.partial(read_object, name=self.source.name), lines, first)
@@ -227,7 +227,7 @@ class TranslationProgress(console.TerminalProgress):
         self.seconds += piece.seconds
 
     def describe(self) -> str:
-        """Return the counts and rates: of the time spent translating, or of several processes."""
+        """Return counts and rates, of the time spent translating, at most the time elapsed."""
         if not self.lines:
             return how_many(0, "line")
         seconds = max(min(self.seconds, time.perf_counter() - self._begin), 1e-9)
