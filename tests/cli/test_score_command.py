@@ -388,7 +388,7 @@ def test_a_band_is_not_for_scores_of_another_kind(
     result = jtrans("score", run, "--json", *options)
     assert result.code == 0
     assert json.loads(result.out)["expected"] == []
-    assert f"run: band not checked: {reason}\n" in result.err
+    assert f"run: expected range not checked: {reason}\n" in result.err
 
 
 @pytest.mark.parametrize("options", [[], ["--cased"]])
@@ -403,7 +403,7 @@ def test_a_band_is_of_the_case_in_which_its_run_writes(
     (lower / "pipeline.json").write_text(json.dumps(pipeline), "utf-8")
     result = jtrans("score", cased, lower, "--metric", "chrf", *options)
     names = ("lower", "lower-cased") if options else ("run", "cased")
-    assert "{}: band not checked: it is for {} text\n".format(*names) in result.err
+    assert "{}: expected range not checked: it is for {} text\n".format(*names) in result.err
     how = "with" if options else "without"
     assert f"everything is compared {how} case" in result.err
     assert result.code == 4  # the other run's band is checked
@@ -417,7 +417,7 @@ def test_a_band_is_not_for_a_run_that_is_not_finished(
     (run / "log.jsonl").write_text(json.dumps(last) + "\n", encoding="utf-8")
     result = jtrans("score", run)
     assert result.code == 0
-    assert "run: band not checked: its training is not finished\n" in result.err
+    assert "run: expected range not checked: its training is not finished\n" in result.err
 
 
 @pytest.mark.parametrize(
@@ -442,7 +442,7 @@ def test_a_band_is_not_for_a_run_that_began_in_another_way(
     (run / "run.json").write_text(json.dumps({**written, **info}), "utf-8")
     result = jtrans("score", run)
     assert result.code == 0
-    assert f"run: band not checked: {reason}\n" in result.err
+    assert f"run: expected range not checked: {reason}\n" in result.err
 
 
 def test_a_band_may_be_of_an_average(
@@ -452,7 +452,10 @@ def test_a_band_may_be_of_an_average(
     run = _run_of(corpus, make_run, config={"expect": expect})
     result = jtrans("score", run)
     assert result.code == 0
-    assert "run: band not checked: it is for the checkpoint average-1, not best\n" in result.err
+    assert (
+        "run: expected range not checked: it is for the checkpoint average-1, not best\n"
+        in result.err
+    )
     assert jtrans("average", run, "--last", "1", "--name", "average-1").code == 0
     assert jtrans("score", run, "--checkpoint", "average-1").code == 4
 
@@ -464,7 +467,7 @@ def test_a_band_is_not_for_scores_by_another_tokenizer(
     run = _run_of(corpus, make_run, config={"expect": bands})
     result = jtrans("score", run, "--tokenize", "intl")
     assert result.code == 0 and "|tok:intl|" in result.out
-    assert "run: band not checked: it is for the tokenizer 13a, not intl\n" in result.err
+    assert "run: expected range not checked: it is for the tokenizer 13a, not intl\n" in result.err
     assert jtrans("score", run, "--tokenize", "13a").code == 4
 
 
@@ -483,7 +486,7 @@ def test_a_band_is_not_for_another_corpus_than_the_recipes(
     run = make_run(pipeline=corpus.pipeline, corpus="trained", config=config)
     result = jtrans("score", run, "--data", corpus.folder)
     assert result.code == 0
-    assert f"run: band not checked: it is for trained, not {corpus.name}" in result.err
+    assert f"run: expected range not checked: it is for trained, not {corpus.name}" in result.err
 
 
 def test_a_band_of_a_split_that_the_corpus_lacks_is_named(
@@ -494,7 +497,7 @@ def test_a_band_of_a_split_that_the_corpus_lacks_is_named(
     assert result.code == 0
     lines = [line for line in result.err.splitlines() if "band" in line]
     assert lines == [
-        "run: band not checked: it is for the split tset, which the corpus does not have"
+        "run: expected range not checked: it is for the split tset, which the corpus does not have"
     ]
 
 
@@ -536,10 +539,12 @@ def test_a_run_on_other_data_than_its_recipe_names_expects_no_score(
     result = jtrans("score", _run_of(corpus, make_run, config=config), "--json")
     assert result.code == 0
     assert json.loads(result.out)["expected"] == []
-    assert "run: band not checked: it is for another, not an unnamed corpus\n" in result.err
+    assert (
+        "run: expected range not checked: it is for another, not an unnamed corpus\n" in result.err
+    )
     run = make_run("second", pipeline=corpus.pipeline, corpus="trained", config=config)
     result = jtrans("score", run, "--data", corpus.folder)
-    assert "band not checked: it is for another, not trained\n" in result.err
+    assert "expected range not checked: it is for another, not trained\n" in result.err
 
 
 @pytest.mark.parametrize("is_same", [True, False])
@@ -553,7 +558,7 @@ def test_a_band_is_for_the_text_that_it_was_measured_on(
     result = jtrans("score", run, "--data", corpus.folder)
     reason = f"it is for other text of {corpus.name}, or another way to prepare it"
     assert result.code == (4 if is_same else 0)
-    assert (f"run: band not checked: {reason}\n" in result.err) == (not is_same)
+    assert (f"run: expected range not checked: {reason}\n" in result.err) == (not is_same)
 
 
 def test_another_corpus_can_be_named(
@@ -1140,7 +1145,7 @@ def test_the_band_of_the_best_checkpoint_is_that_of_a_window_too(
     assert jtrans("score", run, "--checkpoint", "window").code == 4
     other = jtrans("score", run, "--checkpoint", "window", "--split", "valid")
     reason = "it is for the checkpoint last, not the mean of a window"
-    assert other.code == 0 and f"run: band not checked: {reason}\n" in other.err
+    assert other.code == 0 and f"run: expected range not checked: {reason}\n" in other.err
 
 
 def test_runs_that_began_with_different_systems_are_not_seeds_of_one(

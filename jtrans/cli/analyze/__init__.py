@@ -1,4 +1,4 @@
-"""`jtrans analyze`: where one system beats another, one file per group of analyses."""
+"""`jtrans analyze`: where one system beats another."""
 
 from __future__ import annotations
 

@@ -53,7 +53,8 @@ class SentenceOptions:
         """Refuse options that exclude each other.
 
         Raises:
-            ConfigError: not exactly one way to name sentences, or an option that does not fit it.
+            ConfigError: not exactly one of --sentence and --sentences, or an option that does not
+                go with it.
         """
         if (self.sentence is None) == (self.sentences is None):
             both = "--sentence and --sentences exclude each other"
@@ -67,12 +68,12 @@ class SentenceOptions:
             option = "--split" if self.data is None else "--data"
             raise usage_error(
                 f"{option} has no effect with --sentence",
-                f"leave {option} out, or name lines of a split: --sentences 3,17",
+                f"leave out {option}, or name lines of a split: --sentences 3,17",
                 where=option,
             )
 
     def lines(self, run: Run) -> list[tuple[int | None, str]]:
-        """Return (line of the split or None, raw text) of all sentences."""
+        """Return the sentences: their lines in the split, or None, and their raw text."""
         if self.sentence is not None:
             return [(None, self.sentence)]
         from jtrans.analysis.study.load import open_corpus
@@ -101,10 +102,10 @@ class ViewOptions:
     )
 
     def selection(self) -> ViewSelection:
-        """Return the selection for the library.
+        """Return the selection.
 
         Raises:
-            ConfigError: a layer or head that is not a number.
+            ConfigError: a layer or head is neither a number nor ``all``.
         """
         from jtrans.analysis.attention.views import ViewSelection
 
@@ -113,10 +114,10 @@ class ViewOptions:
         return ViewSelection(layer, head, self.source_token, self.target_token)
 
     def check_slices(self, pairs: Sequence[ExplainedPair]) -> None:
-        """Refuse tokens whose slices of a grid to show, if no run has a grid.
+        """Refuse --source-token and --target-token if no run is of a joint system.
 
         Raises:
-            ConfigError: naming the option.
+            ConfigError: one of them is given.
         """
         tokens = {"--source-token": self.source_token, "--target-token": self.target_token}
         given = [name for name, token in tokens.items() if token is not None]
@@ -201,7 +202,7 @@ def _check_same_lines(
     if others:
         raise CorpusError(
             f"{', '.join(others)} and {names[0]} have different sentences in {split}",
-            hint="--data DIR takes the sentences of one corpus for all of them",
+            hint="--data DIR uses the sentences of one corpus for all of them",
             kind="corpus.different-tests",
         )
 
@@ -235,10 +236,10 @@ def number_or_all(option: str, value: str | None) -> int | str | None:
 
 
 def line_numbers(text: str, count: int, split: str) -> list[int]:
-    """Read lines such as ``3,17``, counted from 1, as positions.
+    """Return the lines in a text such as ``3,17``, which counts from 1, counted from 0.
 
     Raises:
-        ConfigError: not numbers, or a line that does not exist.
+        ConfigError: a part is not a number, or a line does not exist.
     """
     result = []
     for part in text.split(","):
@@ -257,7 +258,7 @@ def line_numbers(text: str, count: int, split: str) -> list[int]:
 def _write(
     runs: Sequence[Run], pairs: Sequence[Sequence[ExplainedPair]], split: str, out: Path | None
 ) -> list[Path]:
-    """Write the files of every pair and a page that shows all pairs; return them, page last."""
+    """Write the files of every pair, and a page of all pairs; return the paths, the page last."""
     from jtrans.analysis.output.files import write_pair
     from jtrans.analysis.report.explorer import attention_page
     from jtrans.evaluation.names import file_names

@@ -1,4 +1,4 @@
-"""`jtrans analyze layers`: the weights of earlier layers in later ones."""
+"""`jtrans analyze layers`: with which weights layers read earlier layers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def layers(
     out: Path | None = out_option("reports/ of the first run"),
     as_json: bool = JSON,
 ) -> None:
-    """Show which earlier layers each layer reads, in systems that learn to combine them.
+    """Show which earlier layers each layer reads, in systems that learn to combine layers.
 
     [bold]Examples[/bold]
 
@@ -77,7 +77,7 @@ def layers(
 
 
 def _check_run(run: Run, name: str) -> None:
-    """Check that the system of a run has weights of layers."""
+    """Refuse a run of a system that does not learn to combine layers."""
     from jtrans.analysis.figures.layers import has_layer_weights, systems_with_layer_weights
     from jtrans.errors import ConfigError
     from jtrans.models.zoo import system_configs

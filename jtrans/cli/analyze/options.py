@@ -1,4 +1,4 @@
-"""The options that the `analyze` commands share, and the objects they are turned into."""
+"""The options that the `analyze` commands share."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from jtrans.analysis.study.study import Study
 
 OUTPUT, FILES = "Output", "Files, without a run"
-# for commands that do not translate
-TEXT_FILES = ("ref", "src", "train", "languages")
+TEXT_FILES = ("ref", "src", "train", "languages")  # options for files without a run
+# options that do not apply to commands that do not translate
 TRANSLATING = ("hyp", "as_is", "beam", "batch_tokens", "lowercase", *TEXT_FILES)
 
 
@@ -97,7 +97,7 @@ class StudyOptions:
         """Load the study; models are loaded only when they are needed.
 
         Raises:
-            ConfigError: options that cannot be combined, or the results could not be written.
+            ConfigError: options cannot be combined, or the results cannot be written.
         """
         check_choice("--precision", self.precision, PRECISIONS)
         study = self._of_files() if self.ref else self._of_runs()
@@ -105,7 +105,7 @@ class StudyOptions:
         return study
 
     def given(self) -> list[str]:
-        """Return the options that differ from their defaults, as words of a command line."""
+        """Return the options that differ from their defaults, as arguments of a command."""
         words = []
         for field in fields(self):
             name, value = field.name.replace("_", "-"), getattr(self, field.name)
@@ -131,7 +131,7 @@ class StudyOptions:
             raise usage_error(
                 "--ref has no effect on runs: they translate a split of a prepared corpus",
                 "leave it out; or translate the source (jtrans translate RUN --output FILE) and "
-                "name the translations by --hyp in place of the run",
+                "give the translations with --hyp instead of the run",
             )
         if not self.hyp:
             raise usage_error("--ref without --hyp", "--hyp A --hyp B --ref REFERENCE")
@@ -160,7 +160,7 @@ class StudyOptions:
         if not self.runs:
             raise usage_error(
                 "nothing to analyse",
-                "name a run; length, frequency, compare and report also take files: "
+                "give a run; length, frequency, compare and report also accept files: "
                 "--hyp A --hyp B --ref REFERENCE",
             )
         return load_study(
@@ -176,7 +176,7 @@ class StudyOptions:
 
 
 def check_writable(folder: Path) -> None:
-    """Check before any work that its results can be written.
+    """Check that files can be written to a folder, which need not exist.
 
     Raises:
         ConfigError: they cannot.
@@ -216,7 +216,7 @@ class BinOptions:
 
 @option_group
 class OutputOptions:
-    """The destination of the results of an analysis."""
+    """Where the results of an analysis go."""
 
     out: Path | None = out_option("reports/ of the first run, or reports/ here")
     as_json: bool = JSON

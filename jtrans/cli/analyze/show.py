@@ -89,7 +89,7 @@ def print_item(item: Figure | Table, *, is_first: bool) -> None:
 def _print_records(
     columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool]
 ) -> None:
-    """Write each row as a table of its texts: side by side they would be too narrow to read."""
+    """Print each row as a table of its own, whose texts would be too narrow side by side."""
     for row in rows:
         cells = list(zip(columns, row, numeric, strict=True))
         first, *numbers = [f"{name} {cell}" for name, cell, is_number in cells if is_number]

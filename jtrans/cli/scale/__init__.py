@@ -1,4 +1,4 @@
-"""`jtrans scale`: from a base model to a larger one, by the gradients of depth and width."""
+"""`jtrans scale`: scale a base model by the gradients of its loss along depth and width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`jtrans scale`: from a base model to a larger one, by the gradients of depth and width."""
+"""`jtrans scale`: its options, and whether the losses are given or come from trainings."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def scale(
         return
     if layers is not None or width_ratio is not None:
         raise usage_error(
-            "the recipe says how large the base model is",
-            "leave --layers and --width-ratio out, or the recipe",
+            "the recipe determines the size of the base model",
+            "leave out --layers and --width-ratio, or the recipe",
         )
     if from_losses is not None:
         scale_sizes(recipe, out, set_ or [], from_losses, ratio, step, as_json=as_json)

@@ -1,4 +1,4 @@
-"""Scaling from given losses: nothing is trained, at most the scaled recipe is written."""
+"""Scaling from given losses: nothing is trained; only the scaled recipe may be written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def scale_joint_layers(
     *,
     as_json: bool,
 ) -> None:
-    """Solve for the one stack of joint layers of the paper."""
+    """Solve for a single stack of joint layers, as in the paper, and print the sizes."""
     from jtrans.scaling.solve import Gradients, joint_layers, solve
 
     if losses is None or layers is None or width_ratio is None:
@@ -57,7 +57,7 @@ def scale_sizes(
     *,
     as_json: bool,
 ) -> None:
-    """Solve for the sizes of a recipe, of any system; write the scaled recipe into `out`."""
+    """Solve for the sizes of a recipe, print them, and write the scaled recipe to `out`, if any."""
     from jtrans.api import default_run, run_of_config
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
@@ -79,7 +79,7 @@ def scale_sizes(
     command = ["jtrans", "train", recipe]
     for setting in (*settings, *size_settings(larger)):
         command += ["--set", setting]
-    # not the default run of the recipe, which is that of the base model
+    # not the default run of the recipe, which has the base model
     run, owner = default_run(recipe), run_of_config(recipe)
     layers = "+".join(map(str, layer_counts(larger).values()))
     sizes = f"{layers}-layers-ffn-{ffn_width(larger)}"
@@ -98,7 +98,7 @@ def scale_sizes(
 
 
 def _write_recipe(out: Path, name: str, base: Config, larger: Config, ratio: float) -> Path:
-    """Write the scaled recipe, but not in the place of another, or of that of trained models."""
+    """Write the scaled recipe, unless the folder has another one or results of trainings."""
     from jtrans.scaling.report import (
         NUMBERS,
         RECIPE,

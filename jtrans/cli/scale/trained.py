@@ -1,4 +1,4 @@
-"""Scaling from trainings: the three models, the scaled one, and what they are expected to cost."""
+"""Scaling from trainings: of the three models and, on request, the scaled one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def make_plan(
     seeds: str | None,
     settings: list[str] | None,
 ) -> ScalingPlan:
-    """Check everything that can be checked before torch is loaded."""
+    """Return the plan of a scaling, checked as far as possible before torch is loaded."""
     from jtrans.api import find_data, run_of_config
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
@@ -95,7 +95,7 @@ def show_plan(plan: ScalingPlan, device: str | None, *, as_json: bool) -> None:
 def scale_recipe(
     plan: ScalingPlan, device: str | None, *, with_scaled: bool, as_json: bool
 ) -> None:
-    """Train, solve, and write recipe and report."""
+    """Train the three models, solve, and write the scaled recipe and the report."""
     from jtrans.runs.find import TRIALS
     from jtrans.scaling.experiment import BASE, MEASURED, SCALED
     from jtrans.scaling.report import RECIPE, check_recipe, write_recipe, write_report
@@ -111,11 +111,11 @@ def scale_recipe(
     larger = scaled_config(plan, scaling)
     estimates = _predict(plan, larger, device)
     result = ScalingResult(plan, tuple(runs), depth, width, scaling, estimates)
-    check_recipe(plan.out)  # again: training took its time
-    (plan.out / RECIPE).unlink(missing_ok=True)  # whose digest the new numbers do not have
+    check_recipe(plan.out)  # again: it may have been edited during training
+    (plan.out / RECIPE).unlink(missing_ok=True)  # its digest is not in the new numbers
     page = write_report(result)
     recipe = write_recipe(plan.out, plan.recipe, plan.config, larger, scaling.realised)
-    same = plan.measured_name(larger)  # of a model that has these sizes already
+    same = plan.measured_name(larger)  # the trained model of the same size, if any
     if same is not None:
         runs += [replace(model, name=SCALED, ignored=()) for model in runs if model.name == same]
     elif with_scaled or plan.is_trained(SCALED, larger):
@@ -132,7 +132,7 @@ def scale_recipe(
 
 
 def _solve(plan: ScalingPlan, depth: GradientSpread, width: GradientSpread) -> Scaling:
-    """Solve Eq. 11; where it cannot be, warn of the files of earlier losses."""
+    """Solve Eq. 11; if it has no solution, warn that files of an earlier one are still there."""
     from jtrans.scaling.report import NUMBERS, PAGE, RECIPE
     from jtrans.scaling.result import find_scaling
 
@@ -146,7 +146,7 @@ def _solve(plan: ScalingPlan, depth: GradientSpread, width: GradientSpread) -> S
 
 
 def _predict(plan: ScalingPlan, larger: Config, device: str | None) -> dict[str, Estimate]:
-    """Estimate what base and scaled model cost; leave with the exit code of a signal."""
+    """Estimate the cost of base and scaled model; exit with the code of a signal."""
     from jtrans.scaling.costs import predict
     from jtrans.scaling.experiment import BASE, SCALED
 
@@ -160,7 +160,7 @@ def _predict(plan: ScalingPlan, larger: Config, device: str | None) -> dict[str,
 def _suggest(
     plan: ScalingPlan, recipe: Path, larger: Config, name: str, *, is_trained: bool
 ) -> None:
-    """Suggest comparing the scaled model, which has this name, with the base; or training it."""
+    """Suggest comparing the scaled model, here called `name`, with the base, or training it."""
     from jtrans.scaling.experiment import BASE
 
     folders = {
@@ -169,7 +169,7 @@ def _suggest(
     }
     if is_trained:
         command = ["jtrans", "score", *folders[BASE], *folders[name]]
-    elif len(plan.seeds) > 1:  # the recipe has one seed only
+    elif len(plan.seeds) > 1:  # the recipe has only one seed
         command = ["jtrans", *console.settings.arguments, "--run"]
     else:
         command = ["jtrans", "train", str(recipe), "--data", str(plan.data)]
@@ -178,7 +178,7 @@ def _suggest(
 
 
 def _train(plan: ScalingPlan, name: str, config: Config, device: str | None) -> ModelRuns:
-    """Train a model with the table; leave with the exit code of a signal that stopped it."""
+    """Train a model with a table of progress; exit with the code of a signal that stopped it."""
     from jtrans.cli.train.table import TrainTable
     from jtrans.scaling.experiment import train_model
 
@@ -199,7 +199,7 @@ def _train(plan: ScalingPlan, name: str, config: Config, device: str | None) -> 
 
 
 def _stop(plan: ScalingPlan, exit_code: int) -> NoReturn:
-    """Leave after a signal, with the command that continues."""
+    """Exit after a signal, showing the command that continues."""
     console.talk(f"stopped; everything is saved in {plan.out}")
     console.next_step(shlex.join(["jtrans", *console.settings.arguments]))
     raise typer.Exit(exit_code)

@@ -1,4 +1,4 @@
-"""`jtrans score`: scores of translations, and a run's probabilities of given translations."""
+"""`jtrans score`: scores of translations, or a run's probabilities of given translations."""
 
 from __future__ import annotations
 

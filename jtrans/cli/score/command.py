@@ -1,4 +1,4 @@
-"""`jtrans score`: scores of translations, and a run's probabilities of given translations."""
+"""`jtrans score`: its options, and its three uses: runs, files, given translations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SEVERAL = ("--hyp", "--ref")
 
 
 class Command(CheckedCommand):
-    """The command, allowing several values after one --hyp or --ref."""
+    """A command that allows several values after one --hyp or --ref."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Turn ``--hyp A B`` into ``--hyp A --hyp B``, then parse as usual."""
@@ -38,9 +38,9 @@ class Command(CheckedCommand):
 def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON) -> None:
     """Score translations: of runs on a test set, or of files.
 
-    Several systems are compared with the first by paired bootstrap.
-    --checkpoint window scores each checkpoint of the window that
-    training.keep.window keeps: mean and standard deviation.
+    Systems are compared with the first one by paired bootstrap.
+    --checkpoint window: mean and standard deviation over the checkpoints
+    that training.keep.window keeps.
 
     [bold]Examples[/bold]
 

@@ -1,4 +1,4 @@
-"""Scores of files of translations, by any tool."""
+"""Scores of translations in files, of any tool."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 
 def score_files(options: ScoreOptions) -> ScoreReport:
-    """Compare the files of an option with its references.
+    """Score the files of --hyp against those of --ref.
 
     Raises:
-        JtransError: a file that cannot be read, or has other lines than the references.
+        JtransError: a file cannot be read, does not have as many lines as the references, or has
+            subword pieces or escaped characters without --as-is.
     """
     metrics, given = options.metrics("bleu,chrf,ter"), options.given_scores()
     hyp, ref = options.hyp or [], options.ref or []

@@ -1,4 +1,4 @@
-"""The log-probabilities that a run gives to translations, forced on it token by token."""
+"""The log-probabilities that a run gives to translations, by forced decoding."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ def score_given(
     of_each = [sources[each.line] for each in given]
     with lines_of(*names):
         scored = translator.teacher_forced_scores(of_each, given, console.TerminalProgress())
-    # which translation is meant need only be said where a line has several
-    has_ranks = len(given) > len(lines)
+    has_ranks = len(given) > len(lines)  # rows have a line number and rank only if needed
     places = [[each.line, each.rank] if has_ranks else [each.line] for each in given]
     if as_json:
         sentences = [

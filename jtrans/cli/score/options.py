@@ -1,4 +1,4 @@
-"""The options of `jtrans score`, and which of them its three uses have."""
+"""The options of `jtrans score`, and which of them apply to each of its three uses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FORCE, FILES = "Given translations", "Files"
 METRICS = "bleu,chrf,ter,multi-bleu"
-# which options each of the three uses of the command does not read
+# groups of options, for `UNUSED`
 _TEXT = ("languages", "as_is")
 _SEARCH = ("beam", "length_penalty", "length_penalty_form", "max_length", "batch_tokens")
 _SCORES = ("metric", "lowercase", "tokenize", "sentence_scores", "latex", "sweep")
@@ -37,6 +37,7 @@ FIELDS = (
     *("length_ratio", "brevity_penalty", "parameters", "frozen_parameters", "tokens_per_second"),
     *("checkpoint", "split", "sentences", "tagging", "pos_accuracy", "entity_f1"),
 )
+# use of the command -> options without effect
 UNUSED = {
     "on the scores of runs": _TEXT,
     "with --force": (*_TEXT, *_SEARCH, *_SCORES, *_WRITTEN, "split", "data"),
@@ -130,7 +131,7 @@ class ScoreOptions:
                 )
         elif self.force and not self.runs:
             raise usage_error(
-                "--force needs a RUN, whose log-probabilities are printed",
+                "--force needs a RUN",
                 f"jtrans score RUN --force {shlex.quote(self.force)} --src SOURCE",
             )
         elif not self.runs:
@@ -143,10 +144,10 @@ class ScoreOptions:
             raise usage_error("--force takes a single run", "score each run separately")
 
     def refuse_unused(self, decoding: DecodingOptions) -> None:
-        """Refuse options that another use of the command has.
+        """Refuse options that only another use of the command has.
 
         Raises:
-            ConfigError: the first of them.
+            ConfigError: naming the first of them.
         """
         runs, force, files = UNUSED
         use = files if self.hyp else force if self.force else runs
@@ -154,7 +155,7 @@ class ScoreOptions:
             refuse_given(self if name in vars(self) else decoding, [name], use)
 
     def inputs(self) -> list[tuple[str, str]]:
-        """Return the files that the command reads, each after its option."""
+        """Return the files that the command reads, each with its option."""
         given = [text.partition("=")[2] for text in self.sentence_scores or []]
         files = {
             "--src": [self.src or ""],
@@ -168,7 +169,8 @@ class ScoreOptions:
         """Return the scores of sentences in other metrics.
 
         Raises:
-            JtransError: no name, that of another metric, or a file that cannot be read.
+            JtransError: a name is missing or that of another metric or field, or a file cannot be
+                read.
         """
         from jtrans.corpora.lines import read_line_file
         from jtrans.evaluation.sentence_scores import SentenceScores
@@ -223,5 +225,5 @@ class ScoreOptions:
 
 
 def _plain(name: str) -> str:
-    """Return the name of a metric or field without what tells no two of them apart."""
+    """Return a name of a metric or field for comparison, without regard to case and - or _."""
     return name.lower().replace("-", "_")

@@ -1,4 +1,4 @@
-"""Files that are written beside the scores: the translations, and the scores of sentences."""
+"""Files written in addition to the scores: translations, and sentence scores."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def check_sentences(options: ScoreOptions) -> None:
-    """Check that the scores of sentences can be written, and replace no file that is read.
+    """Check that the sentence scores go to a file that is not also an input.
 
     Raises:
-        JtransError: they cannot, or would.
+        JtransError: they do not.
     """
     if options.sentences == "-":
         raise usage_error(
@@ -38,7 +38,7 @@ def check_sentences(options: ScoreOptions) -> None:
 
 
 def write_sentences(report: ScoreReport, name: str) -> None:
-    """Write the scores of every line by every system as JSON lines, and say where."""
+    """Write the scores of every line of every system as JSON lines, and say where."""
     metrics = [each for each in report.evaluation.metrics if each in TITLES and each != MULTI_BLEU]
     with open_output(name) as stream:
         for scores in report.text.sentences(metrics):
@@ -51,8 +51,7 @@ class TranslationFolder:
     """The folder of `--output`."""
 
     folder: Path
-    # files that the command reads or writes otherwise, after their options
-    inputs: Sequence[tuple[str, str]]
+    inputs: Sequence[tuple[str, str]]  # other files that the command uses, each with its option
 
     @classmethod
     def of(cls, options: ScoreOptions) -> TranslationFolder | None:
@@ -73,7 +72,7 @@ class TranslationFolder:
         language = members[0].run.pipeline.target.language
         if self.folder.suffix == f".{language}" and not self.folder.is_dir():
             raise usage_error(
-                f"--output {self.folder} is named like a file, but names a folder for all systems",
+                f"--output {self.folder} is named like a file, but must be a folder",
                 f"--output {shlex.quote(str(self.folder.with_suffix('')))}",
             )
         names = file_names([member.name.replace(" ", "-") for member in members])
@@ -89,8 +88,8 @@ class TranslationFolder:
         """Write the translations of each system, and say where.
 
         Raises:
-            JtransError: see `paths`; or a copy of the text that is scored on would be replaced, as
-                references are often named as the translations of a run `test` would be.
+            JtransError: as for `paths`; or a file to replace has the source or a reference of the
+                split: translations of a run ``test`` have the name that references often have.
         """
         paths = self.paths(members)
         text = members[0].text

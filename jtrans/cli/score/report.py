@@ -1,4 +1,4 @@
-"""The output of scores: a table with sentences below it, for LaTeX too, or one JSON object."""
+"""The output of scores: a table, plain or in LaTeX, with sentences below; or one JSON object."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from jtrans.evaluation.significance import LEGEND
 from jtrans.evaluation.systems import MULTI_BLEU, TITLES, Evaluation, SeedGroup, SystemScores
 from jtrans.evaluation.target import TargetLanguage
 
-# key -> heading
+# detail of a run -> heading
 RUN_COLUMNS = {
     "parameters": "parameters",
     "frozen_parameters": "frozen",
     "tokens_per_second": "tokens/s",
 }
 TAG_COLUMNS = {"pos_accuracy": "POS accuracy", "entity_f1": "entity F1"}  # the same, in per cent
-MUCH_BLEU = 0.5  # that the brevity penalty takes
+MUCH_BLEU = 0.5  # a brevity penalty that costs as much is mentioned
 RIGHT = (*RUN_COLUMNS.values(), *TAG_COLUMNS.values())  # right-aligned
 
 
 @dataclass(frozen=True)
 class Band:
-    """The range of a score that the run's configuration expects, and the actual score."""
+    """The range of a score that a run's recipe expects, and the actual score."""
 
     system: str
     metric: str
@@ -36,13 +36,13 @@ class Band:
 
     @property
     def is_held(self) -> bool:
-        """Whether the score lies within the band, at the precision it is shown with."""
+        """Whether the score, rounded as it is shown, lies within the range."""
         return self.low <= round(self.value, 2) <= self.high
 
 
 @dataclass(frozen=True)
 class ScoreReport:
-    """Scores with all that is shown beside them."""
+    """Scores and everything that is shown with them."""
 
     evaluation: Evaluation  # the scores, the baseline first
     target: TargetLanguage  # the language that sacreBLEU's tokenizer is for
@@ -137,7 +137,8 @@ class ScoreReport:
             yield LEGEND.format(baseline=evaluation.groups[0].name)
         for pair in evaluation.paired:
             is_given = pair.metric not in TITLES.values()
-            if is_given or pair.metric == evaluation.paired[0].metric:  # marks tell of the others
+            # other metrics have only the marks in the table
+            if is_given or pair.metric == evaluation.paired[0].metric:
                 yield pair.describe()
         has_seeds = any(len(group.runs) > 1 for group in evaluation.groups)
         for group in self._seed_groups:
@@ -158,7 +159,7 @@ class ScoreReport:
         yield from evaluation.signatures
 
     def _interval_sentence(self, *, has_seeds: bool) -> Iterator[str]:
-        """Say what the intervals in the table are, if it has any."""
+        """Explain the intervals in the table, if it has any."""
         shown = [part for group in self.evaluation.groups for part in _with_parts(group)]
         texts = [_interval(group, name) for group in shown for name in self.evaluation.metrics]
         has_width, has_ends = (any(text.startswith(sign) for text in texts) for sign in "±[")
@@ -181,7 +182,7 @@ class ScoreReport:
     def _rows(
         self, group: SeedGroup, known: Sequence[str], marks: Mapping[str, str], indent: str = ""
     ) -> list[list[str]]:
-        """Return the row of a group, and below a mean the rows of its runs or checkpoints."""
+        """Return the row of a group, and of its runs or checkpoints if it has several."""
         row = [indent + group.name]
         for metric in self.evaluation.metrics:
             mark = marks.get(TITLES.get(metric, metric), "")
@@ -222,7 +223,7 @@ class ScoreReport:
 
 
 def _lengths(system: SystemScores) -> dict[str, float | None]:
-    """Return the length of translations beside the references, if BLEU was computed."""
+    """Return the length ratio and the brevity penalty, if BLEU was computed."""
     bleu = system.scores.get("bleu")
     if bleu is None:
         return {}
@@ -230,7 +231,7 @@ def _lengths(system: SystemScores) -> dict[str, float | None]:
 
 
 def _brevity_sentence(system: SystemScores) -> str | None:
-    """Say what short translations cost, if it is much."""
+    """Return what the brevity penalty costs, None if it is less than `MUCH_BLEU`."""
     bleu = system.scores.get("bleu")
     if bleu is None or not bleu.brevity_penalty or bleu.length_ratio is None:
         return None
@@ -244,7 +245,7 @@ def _brevity_sentence(system: SystemScores) -> str | None:
 
 
 def _parts(group: SeedGroup) -> list[SeedGroup]:
-    """Return the runs or checkpoints below a mean."""
+    """Return the runs or checkpoints that a mean is of."""
     if len(group.members) == 1:
         return []
     alone = [SeedGroup(system.name, [system]) for system in group.members]
@@ -252,7 +253,7 @@ def _parts(group: SeedGroup) -> list[SeedGroup]:
 
 
 def _with_parts(group: SeedGroup) -> list[SeedGroup]:
-    """Return all that have a row: the group, its runs, and their checkpoints."""
+    """Return everything with a row: the group, its runs, and their checkpoints."""
     return [group, *(below for part in _parts(group) for below in _with_parts(part))]
 
 
@@ -273,5 +274,5 @@ def _spread(group: SeedGroup, metric: str) -> str:
 
 
 def _key(metric: str) -> str:
-    """Return the field of a metric in the JSON output; other metrics keep their names."""
+    """Return the field of a metric in the JSON output; given metrics keep their names."""
     return metric.replace("-", "_") if metric in TITLES else metric

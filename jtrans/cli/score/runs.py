@@ -1,4 +1,4 @@
-"""Scores of runs on a split, beside what their recipes expect."""
+"""Scores of runs on a split, compared with what their recipes expect."""
 
 from __future__ import annotations
 
@@ -39,18 +39,17 @@ def report_on_runs(
     sentence_scores: Sequence[SentenceScores] = (),
     output: TranslationFolder | None = None,
 ) -> ScoreReport:
-    """Score the translations of a split by some runs, from their result caches where possible.
+    """Score runs on a split, with cached translations where possible.
 
     Args:
-        runs: the first one is the baseline.
-        split: of the prepared corpus, which must hold the same text for all runs; all its
-            references are used.
-        metrics: out of `TITLES`.
-        decoding: the checkpoint, or "window" for all of a run's window, and the search.
+        runs: the runs, the baseline first.
+        split: the split, which must have the same text for all runs; all references are used.
+        metrics: names in `TITLES`.
+        decoding: the search and the checkpoint; "window" for all checkpoints of a run's window.
         data: a prepared corpus to use instead of the one each run was trained on.
         lowercase: compare without case; None: if a run writes lower case.
-        tokenizer: of BLEU, one of sacreBLEU's; None: that of the target language.
-        searches: in place of that of `decoding`, by what is added to the names of the runs.
+        tokenizer: sacreBLEU's tokenizer for BLEU; None: that of the target language.
+        searches: several searches instead of that of `decoding`, by suffix of the systems' names.
         sentence_scores: given scores in other metrics.
         output: where to write the translations.
 
@@ -63,7 +62,7 @@ def report_on_runs(
 
     members = _opened(runs, split, decoding, data, searches or {})
     if output:
-        output.paths(members)  # refused before anything is translated
+        output.paths(members)  # checked before anything is translated
     evaluation = score_runs(members, metrics, lowercase, tokenizer, sentence_scores)
     if output:
         output.write(members)
@@ -82,7 +81,7 @@ def report_on_runs(
         tokenizer,
         sentence_scores,
     )
-    if searches:  # what is expected is of one search
+    if searches:  # expected scores are of a single search
         if split != "valid":
             warnings.append(
                 f"a search that is chosen on {split} is fitted to it: choose with --split valid"
@@ -100,7 +99,7 @@ def _opened(
     data: Path | None,
     searches: Mapping[str, DecodingChoices],
 ) -> list[Member]:
-    """Return what is scored: every run, or every search or checkpoint of each."""
+    """Return what is scored: each run, or each of its searches or checkpoints."""
     from jtrans.analysis.study.load import open_members, open_searches, open_windows
 
     if searches:
@@ -112,7 +111,7 @@ def _opened(
 
 
 class _Bar(console.TerminalProgress):
-    """A progress bar that does not announce every model loaded."""
+    """A progress bar that does not announce every model that is loaded."""
 
     def say(self, label: str, text: str) -> None:
         """Show nothing."""
@@ -130,7 +129,11 @@ def _details(member: Member) -> dict[str, Any]:
 
 
 def _add_tag_scores(members: Sequence[Member], details: Sequence[dict[str, Any]]) -> list[str]:
-    """Add how well runs tag, if they do and the split has labels; return warnings."""
+    """Add tagging scores to the details of runs that tag, if the split has labels.
+
+    Returns:
+        Warnings.
+    """
     from jtrans.analysis.study.tagging import tagging_scores
 
     warnings = []
@@ -157,7 +160,7 @@ def _bands(
     *,
     is_window: bool,
 ) -> tuple[list[Band], list[str]]:
-    """Compare every run, of a window its mean, with what its recipe expects.
+    """Compare the score of every run, or the mean of its window, with what its recipe expects.
 
     Returns:
         The comparisons, and why others were not made.
@@ -172,7 +175,7 @@ def _bands(
         trained_on = member.run.info.get("corpus")
         if config.expect and config.data.corpus not in (None, trained_on):
             other = f"it is for {config.data.corpus}, not {trained_on or 'an unnamed corpus'}"
-            unchecked.append(f"{group.name}: band not checked: {other}")
+            unchecked.append(f"{group.name}: expected range not checked: {other}")
             continue
         reasons = [
             f"it is for the split {split}, which the corpus does not have"
@@ -198,12 +201,12 @@ def _bands(
             if not others:
                 value = group.mean(expected.metric)
                 bands.append(Band(group.name, expected.metric, expected.low, expected.high, value))
-        unchecked += [f"{group.name}: band not checked: {reason}" for reason in reasons]
+        unchecked += [f"{group.name}: expected range not checked: {reason}" for reason in reasons]
     return bands, unchecked
 
 
 def _other_training(runs: Sequence[Run]) -> list[str]:
-    """Return in words how runs of a recipe were trained in another way than it says."""
+    """Return in words how the training of runs differs from that of their recipe."""
     reasons = []
     if any(run.has_finished() is False for run in runs):
         reasons.append("its training is not finished")
@@ -215,12 +218,12 @@ def _other_training(runs: Sequence[Run]) -> list[str]:
 
 
 def _digest(member: Member) -> str | None:
-    """Return the digest of the text that a run was trained and scored on, and its preparation."""
+    """Return the digest of the training text, the scored split and the text pipeline."""
     from jtrans.data.prepared import digest_of
 
     try:
         return digest_of(member.corpus.digests(), member.text.split)
-    except KeyError:  # of a version that did not record digests
+    except KeyError:  # prepared by a version that did not record digests
         return None
 
 
@@ -232,7 +235,7 @@ def _other_settings(
     *,
     is_window: bool,
 ) -> list[str]:
-    """Return in words how a run was scored in another way than its recipe is."""
+    """Return in words how the scoring of a run differs from that of its recipe."""
     from jtrans.decoding.options import SearchOptions
 
     usual, used = SearchOptions.from_config(config), member.decoding.search_options(member.run)

@@ -1,4 +1,4 @@
-"""`jtrans train`: from a recipe and a prepared corpus to a run."""
+"""`jtrans train`: train a run from a recipe and a prepared corpus."""
 
 from __future__ import annotations
 

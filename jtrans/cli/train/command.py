@@ -1,4 +1,4 @@
-"""The command: the order in which its options are checked, then one training for each seed."""
+"""`jtrans train`: check the options, then train one run per seed."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def train(
     check_run_folder(run)
     run = run or default_run(recipe)
     start.check()
-    # refused here and not by each of the processes
+    # checked here, not by each process
     trainings = seeded.configs(run, config, settings)
     data = find_data(data, config, recipe, list(trainings), restart=start.restart)
-    # `@last` is none of the runs that this command trains
+    # `@last` must not be a run that this command trains
     initial = None if start.from_ is None else find_run(start.from_, without=list(trainings))
     place = place_of_process()
     count = ranks.count_processes(machine.processes, machine.gpus, machine.device)
@@ -82,7 +82,7 @@ def train(
         show_estimate(config, data, initial, start, machine, as_json=as_json)
         return
     _begin(place, count, machine)
-    _note_unused(settings, config)  # the first process alone talks
+    _note_unused(settings, config)  # after `_begin`: only the first process prints it
     results, exit_code = _train_each(
         trainings, place, data, initial, start, machine, tensorboard=tensorboard
     )
@@ -94,11 +94,11 @@ def train(
 
 
 def _load_config(recipe: str, settings: Sequence[str], named: Mapping[str, Any]) -> Config:
-    """Load the configuration; in the place of one, a run gets the command that continues it."""
+    """Load the configuration; if `recipe` is a run, the error has the command that continues it."""
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
 
-    options = {key: value for key, value in named.items() if value is not None}  # those given
+    options = {key: value for key, value in named.items() if value is not None}
     try:
         return load_config(recipe, system_configs(), overrides=settings, options=options)
     except ConfigError as error:
@@ -109,7 +109,7 @@ def _load_config(recipe: str, settings: Sequence[str], named: Mapping[str, Any])
 
 
 def _begin(place: Place | None, count: int | None, machine: MachineOptions) -> None:
-    """Begin as the only process or as one of several, or launch `count` of them and leave."""
+    """Begin as the only process or one of several, or launch `count` processes and exit."""
     if machine.shard_model and place is None and count in (None, 1):
         raise usage_error(
             "--shard-model divides the weights among processes, and there is only one",
@@ -122,7 +122,7 @@ def _begin(place: Place | None, count: int | None, machine: MachineOptions) -> N
 
 
 def _note_unused(overrides: Sequence[str], config: Config) -> None:
-    """Name the settings of --set that have no effect beside the others."""
+    """Name the settings of --set that have no effect, given the others."""
     unused = {f"model.{name}" for name in config.model.unused()}
     if config.training.schedule.name in ("constant", "plateau"):
         unused.add("training.schedule.warmup")
@@ -143,10 +143,10 @@ def _train_each(
     *,
     tensorboard: bool,
 ) -> tuple[list[Result], int | None]:
-    """Train one run after the other, each in its folder, until a signal stops this.
+    """Train one run after the other, each in its folder, until a signal stops the command.
 
     Returns:
-        How the training of each run ended, and the exit code if a signal stopped it.
+        How each training ended, and the exit code if a signal stopped the command.
     """
     from jtrans.cli.train.ending import show_ending
     from jtrans.cli.train.table import train_with_table
@@ -166,7 +166,7 @@ def _train_each(
         )
         results.append(result)
         if folder == folders[-1] and result.reason != "stopped":
-            exit_code = None  # nothing is left to stop
+            exit_code = None  # the signal came too late: nothing was left to stop
         if place is None or place.rank == 0:
             show_ending(result, folder, folders, is_signalled=exit_code is not None)
         if exit_code is not None:

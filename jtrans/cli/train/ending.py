@@ -1,4 +1,4 @@
-"""How training ended: what is said about it, and which command is next."""
+"""What is printed when training ends: how it ended, and the next command."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def show_ending(
     """Report how training ended, and suggest the next command.
 
     Args:
-        result: of the run of one seed.
-        folder: of this run.
-        trainings: the folders of all seeds, in order.
-        is_signalled: whether a signal asked to stop; training may have ended all the same.
+        result: how the run of one seed ended.
+        folder: the folder of this run.
+        trainings: the folders of the runs of all seeds, in order.
+        is_signalled: whether a stop signal was received, even if this training had just ended.
     """
     if result.reason == "stopped":
         name = shlex.quote(str(result.run))
@@ -52,7 +52,7 @@ def show_ending(
 
 
 def _done(result: Result) -> Iterator[str]:
-    """Yield what is said of a run that has been trained."""
+    """Yield the message about a run that has been trained."""
     best = result.best or {}
     metric = str(best.get("metric", "")).replace("-", " ")
     yield (
@@ -63,7 +63,7 @@ def _done(result: Result) -> Iterator[str]:
 
 
 def _nothing_to_do(result: Result) -> Iterator[str]:
-    """Yield what is said of a run that was finished before."""
+    """Yield the messages about a run that was already finished."""
     from jtrans.models.zoo import system_configs
 
     training = Run.open(result.run).config(system_configs()).training
@@ -77,7 +77,7 @@ def _nothing_to_do(result: Result) -> Iterator[str]:
 
 
 def _higher_limit(result: Result, training: TrainingConfig) -> str:
-    """Return options that continue a finished run, and what they change besides."""
+    """Return options that continue a finished run, with a note on their side effect."""
     stop, schedule, doubled = training.stop, training.schedule, result.update * 2
     is_over = schedule.has_end and result.update >= (schedule.updates or training.max_updates or 0)
     if is_over and result.reason in ("max_updates", "floor"):
@@ -120,7 +120,7 @@ def skipped_text(skipped: int, left_out: int) -> str:
 
 
 def returns_text(returns: int, *, is_halved: bool = True) -> str:
-    """Describe how often a run went back, and the learning rate unless it was set anew since."""
+    """Describe how often a run went back, and its learning rate if that is still the halved one."""
     times = "once" if returns == 1 else f"{returns} times"
     rate = f": the learning rate is 1/{2**returns} of the configured one"
     return f"training diverged and went back {times}{rate if is_halved else ''}"
@@ -138,7 +138,7 @@ def window_text(window: Mapping[str, Any]) -> str:
 
 
 def suggest_continuing(stopped: Path, trainings: Sequence[Path]) -> None:
-    """Suggest the command that continues; with --restart it would delete what has been trained."""
+    """Suggest the command that continues: without --restart, which would delete what is trained."""
     given = ["jtrans", *sys.argv[1:]]
     arguments = [each for each in given if each != "--restart"]
     place = trainings.index(stopped) + 1
@@ -154,7 +154,7 @@ def suggest_continuing(stopped: Path, trainings: Sequence[Path]) -> None:
 
 
 def _use(runs: Sequence[Path]) -> str:
-    """Return the command that uses trained runs: a tagger learned to copy its source."""
+    """Return the command to suggest for trained runs; a run of one language is a tagger."""
     if len(runs) > 1:
         return "score"
     source, target = Run.open(runs[0]).pipeline.languages

@@ -1,4 +1,4 @@
-"""`jtrans train --dry-run`: what training would take."""
+"""`jtrans train --dry-run`: the size, memory and time of a training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of `jtrans train` in groups: its seeds, how it starts and ends, on what it computes."""
+"""Options of `jtrans train` in groups: seeds, start and end, devices and processes."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class SeedOptions:
         """Return the configuration of each run to train, by its folder.
 
         Args:
-            run: the folder that the user chose.
+            run: the folder of ``--run``.
             config: the configuration, with one seed.
-            settings: those of --set.
+            settings: those of ``--set``.
 
         Raises:
-            ConfigError: seeds that cannot be used, or not with the other options.
+            ConfigError: seeds that cannot be used, at all or with the other options.
         """
         from jtrans.runs import Run
 
@@ -54,8 +54,8 @@ class SeedOptions:
             raise usage_error("--seed and --seeds exclude each other", "use one of them")
         if Run.exists(run):
             raise usage_error(
-                f"{run} is a run itself: those of several seeds are folders in --run",
-                "--run with another folder",
+                f"{run} is a run itself: with --seeds, --run is a folder of runs",
+                "choose another folder",
                 where="--run",
             )
         return {run / f"seed-{number}": config.with_training(seed=number) for number in numbers}
@@ -80,20 +80,18 @@ class StartOptions:
     dry_run: bool = flag("--dry-run", "Estimate size, memory and time; train nothing.", START)
 
     def check(self) -> None:
-        """Refuse an option without the one that it needs.
+        """Refuse ``--keep-optimiser`` without ``--from``.
 
         Raises:
             ConfigError: there is no run whose optimiser could be kept.
         """
         if self.keep_optimiser and self.from_ is None:
-            raise usage_error(
-                "--keep-optimiser needs --from", "--from RUN names the run to start from"
-            )
+            raise usage_error("--keep-optimiser needs --from", "--from RUN")
 
 
 @option_group
 class MachineOptions:
-    """On what training computes, and in how many processes."""
+    """The device, the precision and the processes of training."""
 
     device: str | None = DEVICE
     precision: str | None = option(
@@ -110,7 +108,7 @@ class MachineOptions:
     )
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings of the recipe that the options change; None for those not given."""
+        """Return the settings that the options override; None for options that are not given."""
         return {
             "training.precision": self.precision,
             "training.deterministic": self.deterministic or None,

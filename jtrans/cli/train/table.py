@@ -49,16 +49,14 @@ class TrainTable(TrainingEvents):
 
     def measuring(self) -> None:
         """Say why training has not begun yet."""
-        console.talk(
-            "measuring micro-batches, once for this model and machine: takes a few seconds"
-        )
+        console.talk("measuring micro-batches, once for this model and machine: a few seconds")
 
     def compiling(self) -> None:
         """Say why the first update takes so long."""
         self._line("compiling layers for this device: a minute or two, before the first update", "")
 
     def start(self, start: Start) -> None:
-        """Show run, model and device."""
+        """Show the run, the model and the device."""
         state = f"continues at update {start.update:,}" if start.update else "new"
         size = f"{_size(start.parameters)} parameters"
         if start.frozen:
@@ -91,7 +89,7 @@ class TrainTable(TrainingEvents):
         self._draw(text, advance.update / advance.total if advance.total else None)
 
     def split(self, sentences: int, size: int) -> None:
-        """Warn that a micro-batch was too large; a smaller limit would be faster."""
+        """Warn that a micro-batch was too large, and how to limit the size."""
         self._line(
             f"Out of memory with a micro-batch of {how_many(sentences, 'pair')} (size {size:,}): "
             "split in half, same gradient. To limit the size: training.micro_batch_joint or "
@@ -115,7 +113,7 @@ class TrainTable(TrainingEvents):
         )
 
     def validating(self, done: int, total: int | None) -> None:
-        """Show how many validation sentences are translated."""
+        """Show how many validation sentences have been translated."""
         now = time.monotonic()
         if self._is_quiet or self._is_plain or now - self._drawn_at < REFRESH_SECONDS:
             return
@@ -149,7 +147,7 @@ class TrainTable(TrainingEvents):
         self._samples(validation.samples)
 
     def _samples(self, samples: Sequence[SampleTranslation]) -> None:
-        """Show the first sample on a terminal, in a line; all of them with --verbose."""
+        """Show all samples with --verbose, otherwise the first one on a terminal, in one line."""
         if logging.getLogger("jtrans").isEnabledFor(logging.INFO):
             for sample in samples:
                 for name, text in dataclasses.asdict(sample).items():
@@ -172,7 +170,7 @@ class TrainTable(TrainingEvents):
             console.talk(text)
             return
         shown = console.rich_console(is_stderr=True) if self._bar is None else self._bar.console
-        # brackets are no markup here: sentences may hold them
+        # no markup: sentences may have brackets
         overflow: Literal["ellipsis", "fold"] = "ellipsis" if is_cropped else "fold"
         shown.print(
             console.visible(text), style=style, markup=False, overflow=overflow, no_wrap=is_cropped
@@ -193,15 +191,14 @@ def train_with_table(recipe: str | Config, **chosen: Any) -> tuple[Result, int |
     """Train as `jtrans.api.train` does, with the table.
 
     Returns:
-        How training ended, and the exit code if it was stopped or a signal came too late to stop
-        it: then nothing else should be begun.
+        How training ended, and the exit code if a signal was received, even if training had just
+        ended: then the command should not go on.
     """
     from jtrans.training.distributed.place import launcher_process, place_of_process, say_started
 
     place = place_of_process()
     is_first = place is None or place.rank == 0
-    # a launcher of ours has said it already
-    talks = is_first and launcher_process() is None
+    talks = is_first and launcher_process() is None  # jtrans's launcher prints it itself
     signals = StopSignals(talks=talks, is_rank=place is not None)
     with signals, contextlib.closing(TrainTable()) as table:
         say_started()
