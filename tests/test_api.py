@@ -255,7 +255,7 @@ def test_translations_keep_their_constraints(model: jtrans.LoadedRun) -> None:
     wanted = [jtrans.Constraints(prefix="bird"), free[0], jtrans.Constraints(required=["fish"])]
     first, empty, last = model.translate(sources, constraints=iter(wanted))
     assert first.startswith("bird") and empty == "" and "fish" in last.split()
-    with pytest.raises(DecodingError, match="constraints are of 1 line, and the text has 3"):
+    with pytest.raises(DecodingError, match="constraints for 1 line, but the text has 3"):
         model.translate(sources, constraints=free[:1])
     for wrong in ("fish", None, [3]):
         with pytest.raises(ConfigError, match="forbidden"):

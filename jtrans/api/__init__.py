@@ -1,4 +1,4 @@
-"""The Python API: the commands `prepare`, `train`, `translate`, `score` and `analyze`.
+"""The Python API: prepare a corpus, train, and load a run to translate, score and inspect.
 
 Heavy modules are imported on first use.
 """

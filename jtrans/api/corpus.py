@@ -1,4 +1,4 @@
-"""Preparing a corpus: of the catalogue, or of your own files."""
+"""Preparing a corpus: one of the catalogue, or your own files."""
 
 from __future__ import annotations
 
@@ -47,24 +47,26 @@ def prepare(
 
     Args:
         name: the name of a catalogue corpus; None for your own files.
-        train: prefixes of your training files, such as ``corpus/train`` for ``corpus/train.de``
-            and ``corpus/train.en``; or files that contain both sides; or CoNLL-U files, whose
-            sentences are both sides. One, or several, which are concatenated. With the option
-            ``pipeline``, which names a run or a prepared corpus whose text pipeline is reused, any
-            of `train`, `valid` and `test` may be missing: scores need `test` alone.
+        train: your training files, which are concatenated: prefixes, such as ``corpus/train`` for
+            ``corpus/train.de`` and ``corpus/train.en``; files with both sides; or CoNLL-U files,
+            whose sentences become both sides. With the option ``pipeline``, a run or prepared
+            corpus whose text pipeline is reused, one of `train`, `valid` and `test` is enough.
         valid: validation files, given like `train`.
         valid_size: the number of pairs to take from the training files for validation instead.
         test: test files, given like `train`.
         languages: the languages of your files, such as ``de-en``; ``en`` for CoNLL-U.
-        skip_bad_lines: leave out, and count, lines of your files that cannot be read (not UTF-8, a
-            zero byte, too few columns, no JSON), together with their translations.
+        skip_bad_lines: skip and count lines of your files that cannot be read (not UTF-8, a zero
+            byte, too few columns, no JSON), together with their translations.
         originals: a folder with the original files of the named corpus, instead of a download.
         out: the output folder; for a named corpus by default ``data/prepared/NAME``.
         workers: number of processes, 1 to 1024; by default one per processor.
         force: replace another prepared corpus in `out`.
         progress: receives progress reports.
-        command: what to record as the command that prepared the corpus.
+        command: the command to record in the prepared corpus.
         options: fields of `jtrans.preparation.options.PrepareOptions`, such as ``bpe_merges=4000``.
+
+    Returns:
+        The prepared corpus.
 
     Raises:
         JtransError: files or options that cannot be used, or a download that failed.
@@ -119,7 +121,7 @@ def prepare(
 
 
 def _pipeline_folder(given: Any) -> Any:
-    """Return the folder of a run that is given by its name, anything else as it is."""
+    """Return the folder of a run given by its name, anything else as it is."""
     from jtrans.runs import find_run
 
     if not isinstance(given, (str, os.PathLike)) or (Path(given) / "pipeline.json").is_file():
@@ -127,7 +129,7 @@ def _pipeline_folder(given: Any) -> Any:
     try:
         return find_run(os.fspath(given)).folder
     except JtransError as error:
-        if Path(given).exists():  # refused where it is read
+        if Path(given).exists():  # to be refused where it is read
             return given
         raise ConfigError(
             f"no text pipeline in {given}: there is no such folder and no such run",
@@ -147,7 +149,7 @@ def _names(name: str, files: Files) -> list[str]:
 def _check_source(
     name: str | None, files: OwnFiles, languages: str | None, originals: str | Path | None
 ) -> None:
-    """Refuse a name together with what only files have, and the other way round."""
+    """Refuse a catalogue name with options of files, and files with ``--from``."""
     from jtrans.corpora.catalogue.load import find_entry
 
     if name is None:
@@ -167,7 +169,7 @@ def _check_source(
     }
     for option, value in of_files.items():
         if value:
-            find_entry(name)  # refuses what is no name of a corpus, but perhaps a file
+            find_entry(name)  # has a better error for a name that is not in the catalogue
             raise usage_error(
                 f"{option} cannot be combined with NAME ({name})", f"jtrans prepare {name}"
             )
@@ -186,11 +188,14 @@ def read_source(
 
     Args:
         source: the name of a catalogue corpus, or files.
-        options: the options chosen by the caller.
-        languages: as for `prepare`, like the arguments that are not listed here.
-        originals: the folder with the original files of the catalogue corpus.
+        options: the options chosen by the caller, as for `prepare`.
+        languages: the languages of files.
+        originals: the folder with the original files of a catalogue corpus.
         out: the output folder, after which a corpus of files is named.
         progress: receives progress reports.
+
+    Raises:
+        JtransError: files or options that cannot be used, or a download that failed.
     """
     from jtrans.corpora.catalogue.load import find_entry
     from jtrans.corpora.download.deliver import deliver
@@ -203,9 +208,9 @@ def read_source(
         if chosen.pipeline:
             _check_reusing(source, options)
         corpus = _own_files(source, languages, out, progress, reuses=bool(chosen.pipeline))
-        # of one language, as in grammatical error correction, unchanged sentences are examples
-        is_copied = len(set(map(base_language, corpus.languages))) == 1
-        defaults = {"drop_identical": False} if is_copied else {}
+        # within one language, as in grammatical error correction, identical pairs are examples
+        has_one_language = len(set(map(base_language, corpus.languages))) == 1
+        defaults = {"drop_identical": False} if has_one_language else {}
         return corpus, _options(defaults, options, progress)
     entry = find_entry(source)
     _options(entry.options, options)  # refuse bad options before downloading
@@ -216,7 +221,7 @@ def read_source(
 
 
 def _check_reusing(files: OwnFiles, options: Mapping[str, Any]) -> None:
-    """Refuse options that only training text has, where a pipeline is reused without any."""
+    """Refuse options for training text when a pipeline is reused without training text."""
     from jtrans.preparation.clean import Rules
 
     if files.train:
@@ -274,9 +279,9 @@ def _own_files(
 def _complete(
     files: OwnFiles, languages: str | None, out: str | Path | None, *, reuses: bool
 ) -> tuple[str, Path]:
-    """Return the languages and the folder, and refuse files without them or without a split."""
+    """Return the languages and the output folder; refuse files if either or a split is missing."""
     needed: dict[str, Any] = {"--train": files.train, "--valid": files.valid or files.valid_size}
-    if reuses:  # nothing is learned: any splits will do
+    if reuses:  # nothing is learned: one split is enough
         needed = {"--train, --valid or --test": files.train or files.valid or files.test}
     needed |= {"--languages": languages, "--out": out}
     missing = [option for option, value in needed.items() if not value]
@@ -303,7 +308,7 @@ def _options(
     decided = [name for name in PIPELINE_OPTIONS if name in chosen]
     if options.pipeline and decided:
         raise usage_error(
-            f"--pipeline has already decided {', '.join(decided).replace('_', ' ')}",
+            f"--pipeline already determines {', '.join(decided).replace('_', ' ')}",
             "leave one or the other out",
         )
     _check_effect(options, chosen)
@@ -337,7 +342,7 @@ def _options(
 
 
 def _check_effect(options: PrepareOptions, chosen: Mapping[str, Any]) -> None:
-    """Refuse options that were chosen and that neither side's segmenter can follow."""
+    """Refuse chosen options that have no effect on the segmenter of either side."""
     from jtrans.text.segment import IGNORED_BY
 
     segmenters = dict.fromkeys((options.source_segment, options.target_segment))

@@ -1,4 +1,4 @@
-"""A trained model: translate with it, score and inspect it."""
+"""A trained model to translate with, score and inspect."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LoadedRun:
 
     Attributes:
         run: the run on disk.
-        translator: what translates, for more than the methods here, such as teacher-forced scores.
+        translator: the translator, with further methods, such as `teacher_forced_scores`.
     """
 
     def __init__(self, run: Run, translator: Translator) -> None:
@@ -50,13 +50,13 @@ class LoadedRun:
     ) -> list[str]:
         """Return the best translation of every sentence, in order; empty sentences stay empty.
 
-        A line that is too long for the model is translated in parts, with a warning.
+        A sentence that is too long for the model is translated in parts, with a warning.
 
         Args:
-            sources: raw text.
-            beam: hypotheses kept per sentence; by default as in the run's configuration.
-            constraints: what each translation begins with, contains, and does not contain.
-            options: others of `jtrans.decoding.options.SearchOptions`, apart from `nbest`, and of
+            sources: sentences as raw text.
+            beam: beam size; by default that of the run's configuration.
+            constraints: one for each sentence.
+            options: other fields of `jtrans.decoding.options.SearchOptions`, except `nbest`, and of
                 `jtrans.decoding.options.TranslationExtras`.
 
         Raises:
@@ -75,11 +75,11 @@ class LoadedRun:
     ) -> list[list[Translation]]:
         """Return the n best translations of every sentence, best first, with their scores.
 
-        Samples come in the order drawn, unless `mbr` ranks them, which merges equal ones.
+        Samples are in the order drawn, unless `mbr` merges equal ones and ranks them.
 
         Args:
-            sources: raw text.
-            n: at most the beam.
+            sources: sentences as raw text.
+            n: the number of translations, at most the beam size.
             beam: see `translate`.
             constraints: see `translate`.
             options: see `translate`.
@@ -101,7 +101,7 @@ class LoadedRun:
         """Translate and score as `jtrans score` does.
 
         Args:
-            sources: raw text.
+            sources: sentences as raw text.
             references: one reference per sentence, or several such sets.
             metrics: any of ``bleu``, ``chrf``, ``chrf++``, ``ter`` and ``multi-bleu``.
             beam: see `translate`.
@@ -139,10 +139,10 @@ class LoadedRun:
         return evaluation.systems[0]
 
     def explain(self, source: str, target: str | None = None) -> Explanation:
-        """Return every attention map of one sentence, with the pieces on both sides.
+        """Return every attention map of one sentence, with the tokens on both sides.
 
         Args:
-            source: raw text.
+            source: a sentence as raw text.
             target: a translation to inspect; by default the model's own.
 
         Raises:
@@ -200,15 +200,15 @@ class LoadedRun:
 
 
 class _PythonWarnings(Silent):
-    """A `Progress` that passes warnings on to Python's."""
+    """A `Progress` that shows nothing but issues warnings as Python's."""
 
     def warn(self, text: str) -> None:
-        """Warn of a line."""
+        """Issue a Python warning."""
         warnings.warn(text, stacklevel=2)
 
 
 def _one_each(lines: Sequence[str], given: Iterable[Constraints]) -> list[Constraints]:
-    """Return the constraints of every line, as a list."""
+    """Check that there is a `Constraints` for each line, and return them as a list."""
     from jtrans.decoding.options import Constraints
 
     if not isinstance(given, Iterable):
@@ -219,9 +219,9 @@ def _one_each(lines: Sequence[str], given: Iterable[Constraints]) -> list[Constr
             raise type_error(f"constraints[{place}]", each, "jtrans.Constraints")
     if len(constraints) != len(lines):
         raise option_error(
-            f"constraints are of {how_many(len(constraints), 'line')}, and the text has "
+            f"constraints for {how_many(len(constraints), 'line')}, but the text has "
             f"{len(lines):,}",
-            "give each line its own; jtrans.Constraints() for none",
+            "give one for each line; jtrans.Constraints() for none",
         )
     return constraints
 
@@ -236,9 +236,9 @@ def load(
 
     Args:
         run: a run's folder, its name under runs/, or ``@last``.
-        checkpoint: ``best``, ``last``, an update's number or the name of an average.
-        device: "cpu", "cuda" or "mps"; by default the machine's best.
-        precision: "fp32", "bf16", or on a CPU "int8"; "auto" means bf16 on CUDA.
+        checkpoint: ``best``, ``last``, the number of an update or the name of an average.
+        device: "cpu", "cuda" or "mps"; by default the best one of the machine.
+        precision: "fp32", "bf16", or on a CPU "int8"; "auto": bf16 on GPUs that have it, else fp32.
 
     Raises:
         JtransError: the run, checkpoint or device does not exist or cannot be used.

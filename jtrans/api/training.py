@@ -44,29 +44,29 @@ def train(
 
     Ctrl-C saves the run before `KeyboardInterrupt` is raised; a second one stops at once. A process
     trains one run at a time: training seeds the random numbers of torch and Python, and sets how
-    torch multiplies matrices. `load` in another thread meanwhile changes the numbers it draws.
+    torch multiplies matrices. `load` in another thread changes the random numbers of training.
 
     Args:
         recipe: a name of `jtrans recipes`, a TOML file, or its sections as a mapping.
-        data: folder of the prepared corpus; by default the corpus of the existing run, or of the
-            run whose configuration file the recipe is, otherwise the recipe's corpus.
+        data: folder of the prepared corpus; by default that of the existing run, or of the run
+            whose configuration file is the recipe, otherwise the recipe's corpus.
         run: folder of the run; by default ``runs/RECIPE``.
         set: settings to change, such as ``{"model.width": 256}``; None removes a limit.
         device: "auto", "cpu", "cuda" or "mps".
         restart: start over, deleting the existing run.
         initial: a run with the same vocabularies; a new run starts from its best weights.
         keep_optimiser: also take the optimiser's moments from `initial`.
-        tensorboard: also write curves for TensorBoard, to the run's folder ``tensorboard``.
+        tensorboard: also write curves for TensorBoard to ``tensorboard`` in the run's folder.
         shard_model: with several processes, each holds only a shard of the weights.
-        events: receives training events; by default, the warnings at the start become Python's.
-        should_stop: called after each update and during validation; True saves and stops.
+        events: receives training events; by default, warnings at the start are issued as Python's.
+        should_stop: called after each update and during validation; if True, save and stop.
 
     Returns:
         How training ended; its `run` is the folder that `load` takes.
 
     Raises:
-        JtransError: settings or data that cannot be used, work that failed, or another thread
-            that trains.
+        JtransError: settings or data cannot be used, training failed, or another thread is
+            training.
         KeyboardInterrupt: Ctrl-C, once the run is saved.
     """
     from jtrans.runs import find_run
@@ -112,7 +112,7 @@ def _alone() -> Iterator[None]:
     if not _AT_WORK.acquire(blocking=False):
         raise JtransError(
             "another thread of this process is training",
-            hint="train after it, or in another process",
+            hint="wait until it has ended, or train in another process",
             kind="run.thread",
         )
     try:
@@ -123,9 +123,9 @@ def _alone() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _saved_at_interrupt(should_stop: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
-    """Let the first Ctrl-C end training as `should_stop` does, and raise it afterwards.
+    """Let the first Ctrl-C stop training like `should_stop`, and raise it afterwards.
 
-    Signals that the caller, or the command line, handles are left to them.
+    If the caller or the command line handles SIGINT, its handler stays.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -150,7 +150,7 @@ def _saved_at_interrupt(should_stop: Callable[[], bool]) -> Iterator[Callable[[]
 def load_recipe(
     recipe: str | Path | Mapping[str, Any] | Config, settings: Mapping[str, Any] | None = None
 ) -> Config:
-    """Return the configuration of a recipe with some settings changed, given as for `train`."""
+    """Return the configuration of a recipe with some settings changed; arguments as in `train`."""
     from jtrans.config import Config, build_config, load_config, set_values
     from jtrans.config.load import drop_expectations
     from jtrans.models.zoo import system_configs
@@ -178,20 +178,20 @@ def find_data(
     *,
     restart: bool = False,
 ) -> Path:
-    """Return the folder given, or else that of the first run, or else that of the recipe's corpus.
+    """Return the folder of the prepared corpus: `data`, or that of a run, or of the recipe.
 
     Args:
-        data: the folder given.
-        config: the recipe.
-        recipe: what names it: the configuration file of a run means the data of that run.
-        runs: folders of runs that are continued; they need not exist.
-        restart: whether they start over instead: then their data are meant only if the recipe is
-            for the corpus that theirs was for.
+        data: the folder chosen by the user, if any.
+        config: the configuration.
+        recipe: what names it; for the configuration file of a run, the data of that run count.
+        runs: folders of runs to continue; they need not exist. The data of the first one count.
+        restart: whether the runs start over: then their data count only if the recipe is for the
+            same corpus as theirs.
 
     Raises:
-        ConfigError: none is given, and the recipe names no corpus.
-        CorpusError: it is the place of a catalogue corpus that has not been prepared yet, or none
-            is given and the data of the run are gone.
+        ConfigError: `data` is None, and the recipe names no corpus.
+        CorpusError: the folder is that of a catalogue corpus not yet prepared, or `data` is None
+            and the data of the run no longer exist.
     """
     from jtrans.corpora.catalogue.load import find_entry, is_in_catalogue
 
@@ -210,7 +210,7 @@ def find_data(
 
 
 def _default_data(config: Config, recipe: object, runs: Sequence[Path], *, restart: bool) -> Path:
-    """Return the folder of the first run's data, or of a recipe's prepared corpus."""
+    """Return the folder of the first run's data, otherwise of the recipe's prepared corpus."""
     from jtrans.runs import Run
 
     own = run_of_config(recipe)
@@ -230,20 +230,20 @@ def _default_data(config: Config, recipe: object, runs: Sequence[Path], *, resta
             raise CorpusError(
                 f"the prepared corpus of {run} is no longer in {recorded}",
                 where="--data",
-                hint="--data DIR, the folder where it is now",
+                hint="--data DIR with its present folder",
                 kind="corpus.not-prepared",
             )
     if config.data.corpus is None:
         raise usage_error(
             "the recipe names no corpus",
-            "--data DIR, a folder made by jtrans prepare",
+            "--data DIR, a folder written by jtrans prepare",
             where="--data",
         )
     return PREPARED / config.data.corpus
 
 
 def _readable_info(run: Path) -> dict[str, Any]:
-    """Return what a run records; nothing if it is damaged, as it can still start over."""
+    """Return a run's info; empty if it is damaged, as the run can still start over."""
     from jtrans.runs import Run
 
     try:
@@ -253,14 +253,14 @@ def _readable_info(run: Path) -> dict[str, Any]:
 
 
 def _is_for_same(run: Path, config: Config) -> bool:
-    """Return whether a run's recipe was for the corpus that another recipe is for."""
+    """Return whether a run's recipe was for the same corpus as `config`."""
     settings = _readable_info(run).get("settings")  # not in runs of earlier versions
     named = settings.get("data", {}).get("corpus") if isinstance(settings, dict) else None
     return bool(named == config.data.corpus)
 
 
 def _is_text_of(info: Mapping[str, Any], config: Config) -> bool:
-    """Return whether the recipe's prepared corpus has the training text that a run records."""
+    """Return whether the recipe's prepared corpus has the training text recorded in `info`."""
     from jtrans.data.prepared import PreparedCorpus
     from jtrans.training.setup.continuing import identity
 
@@ -292,7 +292,7 @@ def default_run(recipe: object) -> Path:
 
 
 def run_of_config(recipe: object) -> Path | None:
-    """Return the folder of the run whose configuration file is the recipe; None without such."""
+    """Return the folder of the run whose configuration file is the recipe, or None."""
     from jtrans.runs import Run
 
     path = Path(recipe) if isinstance(recipe, (str, Path)) else Path()

@@ -192,7 +192,7 @@ def test_a_pipeline_decides_about_words_and_pieces(
     (tmp_path / "other").mkdir()
     (tmp_path / "other/pipeline.json").write_text("{}", encoding="utf-8")
     result = jtrans(*OWN, *OUT, "--pipeline", "other")
-    assert result.code == 2 and "--pipeline has already decided bpe merges" in result.err
+    assert result.code == 2 and "--pipeline already determines bpe merges" in result.err
     options = OWN[: OWN.index("--bpe-merges")]
     result = jtrans(*options, *OUT, "--pipeline", "nowhere")
     assert result.code == 2 and "no text pipeline in nowhere" in result.err
