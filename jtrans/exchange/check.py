@@ -1,4 +1,4 @@
-"""An export beside its run: translations, log-probabilities, BLEU and speed."""
+"""Compare an export with its run: translations, log-probabilities, BLEU and speed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jtrans.exports import Export
 from jtrans.progress import Progress
 from jtrans.runs import Run
 
-SCORED_LINES = 64  # lines whose log-probabilities are compared token by token
+SCORED_LINES = 64  # the first lines, whose log-probabilities are compared token by token
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,13 @@ class ExportCheck:
     """The result of a check of an export."""
 
     comparison: Comparison  # of the translations
-    # the largest, between log-probabilities of a token in equal translations of the first lines;
-    # None if none are equal
+    # largest difference between the log-probabilities of a token, over the first lines that both
+    # translate alike; None if there are none
     difference: float | None
-    scored: int  # how many lines these are
+    scored: int  # the number of first lines
 
     def to_json(self) -> dict[str, Any]:
-        """Return the numbers."""
+        """Return the numbers for --json."""
         return {**self.comparison.to_json(), "log_prob_difference": self.difference}
 
 
@@ -44,10 +44,10 @@ def check_export(
     """Translate a text with a run and with its export, and compare.
 
     Args:
-        run: the run, whose checkpoint was exported.
-        export: the export of the run.
+        run: the run.
+        export: an export of the run.
         decoding: how both translate; an export to ONNX only translates greedily.
-        source: raw lines.
+        source: source lines as raw text.
         references: reference sets, each as long as `source`.
         progress: receives the number of lines done.
 
@@ -65,8 +65,8 @@ def check_export(
 class _Translators(NamedTuple):
     run: Translator
     export: Translator
-    name: str  # of the export's translator
-    scored: Translator  # the export's translator, which scores every token
+    name: str  # of the export's translator, in the table
+    scored: Translator  # the export's translator with log-probabilities of tokens
 
 
 def _open_ctranslate2(run: Run, export: Export, decoding: DecodingChoices) -> _Translators:
@@ -89,7 +89,7 @@ def _open_onnx(run: Run, export: Export, decoding: DecodingChoices) -> _Translat
 def _largest_difference(
     ours: Translator, theirs: Translator, source: Sequence[str]
 ) -> float | None:
-    """Return the largest difference of log-probabilities of tokens in equal translations."""
+    """Return the largest difference of a token's log-probabilities in identical translations."""
     pairs = zip(ours.translate_nbest(source, 1), theirs.translate_nbest(source, 1), strict=True)
     differences = [
         abs(a - b)

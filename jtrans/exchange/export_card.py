@@ -1,4 +1,4 @@
-"""The README.md of an exported model, for people who have the folder but not jtrans."""
+"""The README.md of an exported model, for people without jtrans."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Dictionary files of fairseq, and the order of ids they imply.
 
-Each line is `symbol count`, and may end in ` #fairseq:overwrite` where a symbol occurs again: the
-later line has the symbol, in fairseq 0.6 also without this mark. Four symbols before the first line
-are implicit:
+Each line is `symbol count`. It may end in ` #fairseq:overwrite` if the symbol occurred before: the
+later line counts, in fairseq 0.6 also without this mark. Four symbols before the first line are
+implicit:
 
     fairseq 0.6    0 unused   1 <pad>   2 </s>    3 <unk>     4 first line ...
     jtrans         0 <pad>    1 </s>    2 <unk>   3 unused    4 first line ...
@@ -25,7 +25,7 @@ SPECIAL_ROWS = (1, 2, 3, 0)
 
 
 def read_dictionary(path: Path) -> Vocabulary:
-    """Read a dictionary file.
+    """Return the vocabulary in a dictionary file, with jtrans's special tokens.
 
     Raises:
         CheckpointError: the file is missing, empty, not UTF-8, or has a malformed line.
@@ -49,7 +49,7 @@ def read_dictionary(path: Path) -> Vocabulary:
 
 
 def reorder_rows(rows: Tensor) -> Tensor:
-    """Reorder the rows of an embedding from fairseq's ids to ours, [V, E]."""
+    """Return the rows of an embedding, [V, E], in the order of our ids instead of fairseq's."""
     return torch.cat([rows[list(SPECIAL_ROWS)], rows[len(SPECIALS) :]])
 
 

@@ -2,8 +2,8 @@
 
     checkpoint  {"args": Namespace or None, "cfg": {"model": ..., "task": ...}, "model": {...}, ...}
 
-Later versions compute the same function. They have queries, keys and values in three matrices, call
-some norms and the output otherwise, and keep copies of an encoder layer's weights for a fast path.
+Later versions compute the same function. They have queries, keys and values in three matrices,
+other names for some norms and the output, and copies of an encoder layer's weights for a fast path.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PART = re.compile(r"(.*_attn)\.([qkv])_proj\.(weight|bias)")
 _ENCODER_NORM = re.compile(r"(encoder\.layers\.[0-9]+)\.(self_attn|final)_layer_norm\.(.*)")
 _NORM_NUMBERS = {"self_attn": 0, "final": 1}
 _OUTPUT, _TARGET_ROWS = "decoder.output_projection.weight", "decoder.embed_tokens.weight"
-# arguments whose truth has no counterpart here, and what they mean
+# arguments that jtrans has no counterpart for if they are set -> what they mean
 _NO_COUNTERPART = {
     "no_scale_embedding": "embeddings without a factor",
     "layernorm_embedding": "a layer norm of the embeddings",
@@ -48,11 +48,11 @@ def transformer_parts(
     """Return the arguments and the tensors of a checkpoint, named as in fairseq 0.6.
 
     Args:
-        content: of the file.
-        where: its name, for messages.
+        content: the dictionary in the file.
+        where: the name of the file, for messages.
 
     Raises:
-        CheckpointError: it is no such checkpoint, or its model has no counterpart here.
+        CheckpointError: it is not such a checkpoint, or jtrans has no counterpart of its model.
     """
     model, values = content.get("model"), _arguments(content)
     if values is None or not isinstance(model, Mapping):
@@ -84,13 +84,13 @@ def _arguments(content: Mapping[str, Any]) -> dict[str, Any] | None:
     for part in (cfg.get("task"), cfg.get("model")):
         entries = vars(part) if isinstance(part, argparse.Namespace) else part
         if isinstance(entries, Mapping):
-            # the task may know a language, found in the data, that the model's part leaves open
+            # the task may have a language, read from the data, where the model has None
             values |= {k: v for k, v in _flat(entries) if v is not None or k not in values}
     return values
 
 
 def _flat(entries: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield settings, those of a side as ``encoder_layers`` and the like."""
+    """Yield the settings; those in a nested `encoder` become ``encoder_layers`` and the like."""
     for name, value in entries.items():
         if name in ("encoder", "decoder") and isinstance(value, Mapping):
             yield from ((f"{name}_{inner}", setting) for inner, setting in value.items())
@@ -117,7 +117,7 @@ def _renamed(
             yield name, tensor
     for (block, kind), three in parts.items():
         if len(three) != len("qkv"):
-            raise arguments.contradict(f"the checkpoint has no whole {shown(block)[1:-1]}")
+            raise arguments.contradict(f"the checkpoint has only part of {shown(block)[1:-1]}")
         shapes = {(tensor.shape, tensor.dtype) for tensor in three.values()}
         if len(shapes) > 1 or not next(iter(three.values())).dim():
             raise arguments.refuse(

@@ -1,8 +1,8 @@
 """Checks of tensors from an untrusted file.
 
 A tensor's shape is only a claim: with strides of 0 or without data, a file of a kilobyte can hold a
-tensor of terabytes. The checks of `plain_tensors` cost no memory; tensors that pass them are at
-most a few times as large as the file.
+tensor of terabytes. The checks of `plain_tensors` need no memory; together, tensors that pass them
+are at most `MOST_NAMES` times as large as their data.
 """
 
 from __future__ import annotations
@@ -17,26 +17,29 @@ from torch import Tensor
 from jtrans.errors import CheckpointError
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-# The most names that legitimate checkpoints give one matrix: both embeddings and the output.
+# the most names of one matrix in legitimate checkpoints: both embeddings and the output
 MOST_NAMES = 3
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = _short.maxlong = 80
 
 
 def shown(value: object) -> str:
-    """Return a value as short text for a message, however large it is."""
+    """Return a value of any size as a short text for a message."""
     try:
         return _short.repr(value)
     except ValueError:  # an integer of thousands of digits
-        return f"{type(value).__name__} of an absurd size"
+        return f"{type(value).__name__} of absurd size"
 
 
 def plain_tensors(
     model: Mapping[Any, Any], ignored: Collection[str], where: str
 ) -> dict[str, Tensor]:
-    """Return the tensors of a checkpoint, if all are dense tensors of floating-point numbers.
+    """Return the tensors of a checkpoint, which must be dense and of floating-point numbers.
 
-    Tensors whose name ends, after its first dot, in one of `ignored` are left out.
+    Args:
+        model: the tensors by name.
+        ignored: names to leave out, without their part before the first dot.
+        where: the name of the file, for messages.
 
     Raises:
         CheckpointError: a value is not a tensor, not a plain one, or claims more data than it has.
@@ -69,9 +72,9 @@ def _problem(tensor: object) -> str | None:
     if type(tensor) not in (Tensor, torch.nn.Parameter) or tensor.is_nested:
         return f"is a tensor of an unknown kind ({type(tensor).__name__})"
     if tensor.layout != torch.strided:
-        return f"is not a tensor of the usual layout ({tensor.layout})"
+        return f"is not a dense tensor (layout {tensor.layout})"
     if tensor.device.type != "cpu":
-        return f"has no data (a tensor of the device {tensor.device})"
+        return f"has no data (a tensor on the device {tensor.device})"
     if tensor.dtype not in FLOATS:
         return (
             f"is a tensor of {str(tensor.dtype).removeprefix('torch.')}; supported are "
@@ -95,7 +98,7 @@ def as_float32(name: str, tensor: Tensor, where: str) -> Tensor:
     tensor = tensor.detach().float()
     if not tensor.isfinite().all():
         raise CheckpointError(
-            f"{shown(name)} holds values that are not finite: it is damaged, or training diverged",
+            f"{shown(name)} has values that are not finite: it is damaged, or training diverged",
             where=where,
             kind="checkpoint.damaged",
         )

@@ -6,8 +6,8 @@
       -> a run that translates and scores like any other
 
 The models compute the same functions. Only the names, the order of four special tokens and the
-first position (2 instead of 0, set by `position_offset`) differ. Those of later versions of fairseq
-are renamed first (`fairseq_transformer.py`).
+first position (2 instead of 0, set by `position_offset`) differ. Tensors of later versions of
+fairseq are renamed first (`fairseq_transformer.py`).
 """
 
 from __future__ import annotations
@@ -78,15 +78,15 @@ def import_checkpoint(
 
     Args:
         checkpoint: the file, such as checkpoint_best.pt.
-        program: which one wrote it, of `PROGRAMS`.
+        program: the program that wrote it, a name in `PROGRAMS`.
         source_dict: dictionary of the source side, such as dict.de.txt.
         target_dict: dictionary of the target side.
-        run_folder: the folder of the new run; must not exist yet.
-        bpe_codes: BPE codes of both sides; None if text is given as subwords.
+        run_folder: the folder of the new run, which must not exist yet.
+        bpe_codes: BPE codes of both sides; None if input and output are subwords.
 
     Raises:
         CheckpointError: the file cannot be read safely, does not fit its dictionaries, or uses
-            something without a counterpart here. Nothing is written in that case.
+            something that jtrans does not have. Nothing is written in that case.
     """
     if run_folder.exists():
         raise CheckpointError(
@@ -130,7 +130,7 @@ def import_checkpoint(
 
 
 def _parts(content: Mapping[str, Any], where: str) -> tuple[SavedArguments, dict[str, Tensor]]:
-    """Return the arguments and the tensors of a checkpoint's dictionary."""
+    """Return the arguments and the tensors in the dictionary of a checkpoint."""
     args, model = content.get("args"), content.get("model")
     if not isinstance(args, argparse.Namespace) or not isinstance(model, Mapping):
         raise CheckpointError(
@@ -142,7 +142,7 @@ def _parts(content: Mapping[str, Any], where: str) -> tuple[SavedArguments, dict
     return SavedArguments(args, where), plain_tensors(model, IGNORED, where)
 
 
-# what reads the arguments and the tensors of a checkpoint, by the program that wrote it
+# program that wrote a checkpoint -> function that reads its arguments and tensors
 PROGRAMS = {"reformer-fairseq": _parts, "fairseq": transformer_parts}
 
 
@@ -176,20 +176,20 @@ def _check_dictionaries(
 def _match(
     config: Config, sizes: tuple[int, int], arguments: SavedArguments, tensors: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return the model's tensors, by our names and in our order of ids; all must match.
+    """Return the model's tensors by our names and with our order of ids; all must match.
 
-    Names are compared first, then shapes, on a model without data, and values last: a hostile
-    checkpoint is refused before it costs memory.
+    Names are compared first, then shapes, with a model on the meta device, and values last: a
+    hostile checkpoint is refused before memory is allocated for it.
     """
     tensors = dict(_split_cross_attention(tensors))
     names = dict(_names(config.model))
     unknown = sorted(tensors.keys() - set(names.values()))
     if unknown:
         raise arguments.refuse(
-            f"tensors of the checkpoint have no counterpart, {len(unknown)} in all, such as "
+            f"{len(unknown):,} tensors of the checkpoint have no counterpart, such as "
             f"{unknown[0][:80]}"
         )
-    for theirs in names.values():  # layers first: claimed layers that are missing must not be built
+    for theirs in names.values():  # before the model is built: layers may be claimed but missing
         if ".layers." in theirs and theirs not in tensors:
             raise arguments.contradict(f"the checkpoint has no {theirs}")
     with torch.device("meta"):
@@ -220,7 +220,7 @@ def _split_cross_attention(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str,
 
 
 def _names(config: Any) -> Iterator[tuple[str, str]]:
-    """Yield the name of every tensor here, and its name in the checkpoint."""
+    """Yield our name of every tensor, and its name in the checkpoint."""
     yield "source_embedding.tokens.weight", _SOURCE_ROWS
     yield "target_embedding.tokens.weight", _TARGET_ROWS
     yield "output.weight", _OUTPUT_ROWS if config.tie == "none" else _TARGET_ROWS

@@ -1,7 +1,8 @@
 """The `[model]` section for a checkpoint of the original Reformer code (fairseq 0.6).
 
-It comes from the saved arguments and is checked against the names and shapes of the tensors; the
-name of the architecture does not matter. Arguments without a counterpart here are refused by name.
+It follows from the saved arguments, and is checked against the names and shapes of the tensors.
+The name of the architecture does not matter, except for reformer_v1. Arguments without a
+counterpart here are refused by name.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from jtrans.errors import CheckpointError
 from jtrans.exchange.foreign_tensors import shown
 
 STANDARD_CHAIN = "attn1d:dec+ffn2d:dec+attn1d:enc+ffn2d:enc"
-MOST = 2**31 - 1  # the largest size that is accepted
-MOST_LETTERS = 200  # the longest name or choice that is accepted
+MOST = 2**31 - 1  # the largest accepted size
+MOST_LETTERS = 200  # length of the longest accepted name or choice
 POSITION_OFFSET = 2  # fairseq counts positions from pad id + 1
 _REDUCTIONS = {"attn": "attention", "max": "max"}
 _NO_COUNTERPART = {
@@ -30,7 +31,7 @@ _NO_COUNTERPART = {
 
 
 class SavedArguments:
-    """The arguments a checkpoint was trained with; errors name it as `where`."""
+    """The arguments that a checkpoint was trained with; errors name the file `where`."""
 
     def __init__(self, args: argparse.Namespace, where: str) -> None:
         self.values = vars(args)
@@ -45,10 +46,13 @@ class SavedArguments:
         return CheckpointError(message, where=self.where, kind="checkpoint.shape")
 
     def refuse_if_set(self, meanings: Mapping[str, str]) -> None:
-        """Refuse arguments without a counterpart here, by name with what they mean.
+        """Refuse arguments without a counterpart here.
+
+        Args:
+            meanings: what each argument means, by name.
 
         Raises:
-            CheckpointError: one of them is neither missing nor off; a strange value counts as set.
+            CheckpointError: one of them is set.
         """
         for name, meaning in meanings.items():
             if self.is_set(name):
@@ -57,17 +61,17 @@ class SavedArguments:
                 )
 
     def is_set(self, name: str) -> bool:
-        """Return whether an argument is neither missing nor off."""
+        """Return whether an argument is neither missing nor off; odd types count as set."""
         value = self.values.get(name)
         is_plain = isinstance(value, bool | int | float | str | list)
         return bool(value) if is_plain else value is not None
 
     def flag(self, name: str) -> bool:
-        """Return a switch; fairseq's default for all of them is off."""
+        """Return a flag; fairseq's default is off for all of them."""
         return bool(self._get(name, (bool, int), False))
 
     def size(self, name: str) -> int:
-        """Return a size, which must be present."""
+        """Return a size; it must be present."""
         return int(self._get(name, (int,), None, lambda value: 0 <= value <= MOST))
 
     def rate(self, name: str, default: float) -> float:
@@ -75,13 +79,13 @@ class SavedArguments:
         return float(self._get(name, (float, int), default, lambda value: 0 <= value <= 1))
 
     def text(self, name: str, default: str) -> str:
-        """Return a choice."""
+        """Return a name or choice."""
         return str(
             self._get(name, (str,), default, lambda v: len(v) <= MOST_LETTERS and v.isprintable())
         )
 
     def _lacking(self, name: str) -> CheckpointError:
-        """Return the error for a missing argument, which another architecture may not have."""
+        """Return the error for a missing argument: the architecture may not have it."""
         error = self.contradict(f"the checkpoint's arguments have no {name}")
         architecture = self.values.get("arch") or self.values.get("_name")
         if isinstance(architecture, str):
@@ -148,7 +152,7 @@ def _count_layers(arguments: SavedArguments, tensors: Mapping[str, Tensor], side
 def _shared_values(
     arguments: SavedArguments, tensors: Mapping[str, Tensor], *, has_encoder: bool
 ) -> dict[str, Any]:
-    """Return the options that the three systems share."""
+    """Return the settings that the three systems share."""
     sides = ("encoder", "decoder") if has_encoder else ("decoder",)
     width, source_width = arguments.size("decoder_embed_dim"), arguments.size("encoder_embed_dim")
     if width != source_width:
@@ -192,11 +196,15 @@ def _check_widths(
 
 
 def check_shape(arguments: SavedArguments, name: str, tensor: Tensor, expected: list[int]) -> None:
-    """Raise a CheckpointError if a tensor's shape is not the one that the arguments give."""
+    """Check the shape of a tensor.
+
+    Raises:
+        CheckpointError: it is not the one expected from the arguments.
+    """
     if list(tensor.shape) != expected:
         raise arguments.contradict(
-            f"{shown(name)[1:-1]} has the shape {shown(list(tensor.shape))}, its arguments give "
-            f"{expected}"
+            f"{shown(name)[1:-1]} has the shape {shown(list(tensor.shape))}, but the arguments "
+            f"imply {expected}"
         )
 
 
@@ -208,7 +216,7 @@ def _norm(arguments: SavedArguments, tensors: Mapping[str, Tensor], *, has_encod
                 f"{side}_normalize_before is {flag}, but the checkpoint has "
                 f"{'no' if flag else 'a'} layer norm at the end of its {side}"
             )
-    # Reformer-base: an encoder without layers may have no norm either
+    # Reformer-base: an encoder without layers need not have a norm, either
     if is_pre["encoder"] != is_pre["decoder"] and (has_encoder or is_pre["encoder"]):
         raise arguments.refuse(
             "pre-norm on one side and post-norm on the other: "
@@ -237,7 +245,7 @@ def _tie(arguments: SavedArguments, tensors: Mapping[str, Tensor]) -> str:
 
 
 def _joint_values(arguments: SavedArguments) -> dict[str, Any]:
-    """Return the options of the joint systems alone."""
+    """Return the settings that only the joint systems have."""
     chain = arguments.text("layer_chain", STANDARD_CHAIN)
     if _operations(chain) != _operations(STANDARD_CHAIN):
         raise arguments.refuse(
@@ -264,7 +272,7 @@ def _joint_values(arguments: SavedArguments) -> dict[str, Any]:
 
 
 def _operations(chain: str) -> list[str]:
-    """Return the operations of a chain; the side named by a feed-forward layer has no effect."""
+    """Return the operations of a layer chain; the side of a feed-forward layer has no effect."""
     operations = []
     for part in chain.split("+"):
         name, _, sides = part.partition(":")

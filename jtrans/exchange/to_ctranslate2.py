@@ -1,11 +1,11 @@
 """A Transformer as a model of CTranslate2, a fast translation engine in C++.
 
 The weights are the same numbers in another order, so that log-probabilities agree up to rounding.
-The programs differ in a few points, which are bridged as follows:
+Where the programs differ, the export has:
 
-- tokens: their names are the model's vocabulary, made unique; ``</s>`` ends the source, which
-  CTranslate2 adds itself, and starts the target;
-- positions: explicit tables, whatever their layout, offset, base and scale here;
+- tokens: the names in the vocabulary, made unique; ``</s>`` ends the source, where CTranslate2
+  adds it, and starts the target;
+- positions: explicit tables, whatever their layout, offset, base and scale in jtrans;
 - attention for word alignments: the mean over the heads of the layer that jtrans uses by default.
 """
 
@@ -46,11 +46,11 @@ def export_to_ctranslate2(
     Args:
         run: a run of the system ``transformer``.
         folder: the folder to write; an earlier export there is replaced.
-        checkpoint: which checkpoint of the run.
-        quantization: the type of the weights, out of `QUANTIZATIONS`; None for float32.
+        checkpoint: the checkpoint of the run.
+        quantization: the type of the weights, one of `QUANTIZATIONS`; None for float32.
 
     Raises:
-        ConfigError: another system, an unknown type, or CTranslate2 is not installed.
+        ConfigError: the run is of another system, or CTranslate2 is not installed.
         CheckpointError: the checkpoint cannot be used, or `folder` holds something else.
     """
     import_extra("ctranslate2", PROGRAM)
@@ -81,8 +81,8 @@ def check_system(run: Run) -> None:
     system = run.config(system_configs()).model.system
     if system != Transformer.Config.model_fields["system"].default:
         raise ConfigError(
-            f"CTranslate2 cannot compute {system}: it has the layers of the plain Transformer "
-            "alone (system transformer, pre-norm or post-norm)",
+            f"CTranslate2 cannot compute {system}: it has only the layers of the plain Transformer "
+            "(system transformer, pre-norm or post-norm)",
             where=str(run.folder),
             hint=f"jtrans export {run.folder} --to onnx, unless it has recurrent layers; or "
             "export a run of transformer",
@@ -96,7 +96,7 @@ def alignment_layer(model: Transformer) -> int:
 
 
 def transformer_spec(model: Transformer, pipeline: TextPipeline) -> Any:
-    """Return the weights of `model` as CTranslate2's specification of a Transformer."""
+    """Return CTranslate2's specification of a Transformer with the weights of `model`."""
     specs = import_extra("ctranslate2.specs", PROGRAM)
     config = model.config
     spec = specs.TransformerSpec.from_config(

@@ -1,7 +1,7 @@
 """Read another program's `torch.save` file without running any code in it.
 
-Such files are pickles, and a pickle can call anything. torch's restricted reader builds
-tensors and plain containers only; `argparse.Namespace`, a plain record, is allowed, too.
+Such files are pickles, and a pickle can call anything. torch's restricted reader builds only
+tensors and plain containers; `argparse.Namespace`, a plain record, is allowed as well.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 from jtrans.errors import CheckpointError
 from jtrans.files import path_hint
 
-# Raised by torch, pickle and zipfile for files that are truncated, changed or of another kind.
+# raised by torch, pickle and zipfile for files that are truncated, changed or of another format
 _DAMAGE = (
     pickle.UnpicklingError,
     RuntimeError,
@@ -39,11 +39,11 @@ _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-# Limits far above any real checkpoint: the files in its archive, and the bytes of the pickle (about
-# 150 a tensor, and three tensors a parameter with the optimiser's).
+# Limits far above any real checkpoint: files in its archive, and bytes of the pickle (about 150 for
+# each tensor; a parameter and its optimiser state are three tensors).
 MOST_PARTS = 10_000
 MOST_STRUCTURE_BYTES = 4 << 20
-# Patterns for the object name in torch's messages when the restricted reader refuses it.
+# patterns of torch's messages with the name of an object that the restricted reader refuses
 _REFUSED = (
     re.compile(r"GLOBAL (\S+) (?:was not an allowed|whose module)"),
     re.compile(r"(?:class|function|global):? (\S+)", re.IGNORECASE),
@@ -54,12 +54,12 @@ def load_torch_file(path: Path) -> dict[str, Any]:
     """Return the dictionary in a `torch.save` file, its tensors on the CPU.
 
     Raises:
-        CheckpointError: the file is missing, damaged, not a checkpoint, or holds foreign objects.
+        CheckpointError: the file is missing, damaged, not a checkpoint, or has foreign objects.
     """
     try:
         is_zip = _check_archive(path)
         with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about pickle protocols; the result is checked anyway
+            warnings.simplefilter("ignore")  # about pickle protocols; the result is checked below
             loaded = torch.load(str(path), map_location="cpu", weights_only=True, mmap=is_zip)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
@@ -83,15 +83,16 @@ def load_torch_file(path: Path) -> dict[str, Any]:
 
 
 def _check_archive(path: Path) -> bool:
-    """Check a file as torch does not; return False for the format before torch 1.6, no zip file.
+    """Refuse a file that torch.save does not write; return whether it is a zip archive.
 
-    Every part must have its checksum. torch.save compresses nothing and writes few parts: a small
-    file that unpacks to a large one, or holds millions of objects, is not one of its own. A
-    bytearray is the only object allowed that takes any amount of memory in a few bytes.
+    Files of torch before 1.6 are not, and have no checksums. In an archive, the checksum of every
+    part must be right. torch.save compresses nothing and writes few parts, so a file that unpacks
+    to a larger one or has millions of objects is not its own. Of the objects that the restricted
+    reader allows, only a bytearray takes any amount of memory for a few bytes.
     """
     with path.open("rb") as handle:
         size = path.stat().st_size
-        if handle.read(4) != b"PK\x03\x04":  # it has no checksums
+        if handle.read(4) != b"PK\x03\x04":
             with mmap.mmap(handle.fileno(), size, access=mmap.ACCESS_READ) as data:
                 if data.find(b"bytearray") >= 0:
                     raise _unusual(path, "holds a bytearray")
@@ -120,7 +121,7 @@ def _check_archive(path: Path) -> bool:
 
 def _unusual(path: Path, problem: str) -> CheckpointError:
     return CheckpointError(
-        f"not a checkpoint as torch.save writes it: the file {problem}",
+        f"not a checkpoint written by torch.save: the file {problem}",
         where=str(path),
         kind="checkpoint.format",
     )
@@ -133,12 +134,11 @@ def _explain(path: Path, error: BaseException) -> CheckpointError:
             if match := pattern.search(text.partition("trusted source.")[2] or text):
                 name = match[1].rstrip(".,")
                 return CheckpointError(
-                    f"the checkpoint holds a foreign object, {name}; nothing but tensors, plain "
-                    "containers and argparse.Namespace is loaded, because anything else could run "
-                    "code",
+                    f"the checkpoint has a foreign object, {name}; only tensors, plain containers "
+                    "and argparse.Namespace are loaded, because other objects could run code",
                     where=str(path),
-                    hint="only if you trust the file: reduce it to what is needed, in the program "
-                    'that wrote it: python -c "import torch; '
+                    hint="only if you trust the file: reduce it to what is needed, in the "
+                    'environment that wrote it: python -c "import torch; '
                     f"c = torch.load('{path.name}', weights_only=False); "
                     "keep = 'args', 'cfg', 'model', 'optimizer_history'; "
                     "torch.save({k: c.get(k) for k in keep}, 'clean.pt')\" "

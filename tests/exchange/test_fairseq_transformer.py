@@ -140,7 +140,7 @@ def change_output(content: Content) -> None:
         (set_argument(layernorm_embedding=True), "layernorm_embedding"),
         (set_argument(encoder_learned_pos=True), "learned source positions"),
         (set_argument(encoder_layers=2), "encoder_layers is 2"),
-        (drop_keys, "no whole encoder.layers.0.self_attn"),
+        (drop_keys, "only part of encoder.layers.0.self_attn"),
         (narrow_keys, "have different shapes"),
         (change_output, "are one, but differ"),
         (halve_output, "are one, but differ"),

@@ -1,1 +1,1 @@
-"""The model of a run as ONNX graphs: one for the start of a translation, one for every step."""
+"""The model of a run as ONNX graphs: one for the start of a translation, one for each step."""

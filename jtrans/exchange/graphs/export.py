@@ -1,4 +1,4 @@
-"""Export a run as ONNX graphs: trace it, and compare on sentences of other sizes."""
+"""Export a run as ONNX graphs: trace its model, and compare them on batches of other sizes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PROGRAM = "onnx"
 OPSET = 17
 POSITIONS = 4096  # rows of position tables: the longest sentence
 TOLERANCE = 1e-4  # largest difference of log-probabilities
-EXAMPLE = Path(__file__).with_name("translate_onnx.py")  # a program to copy, never imported
+EXAMPLE = Path(__file__).with_name("translate_onnx.py")  # copied into exports, never imported
 
 
 def export_to_onnx(run: Run, folder: Path, *, checkpoint: str = "best") -> Export:
@@ -48,7 +48,7 @@ def export_to_onnx(run: Run, folder: Path, *, checkpoint: str = "best") -> Expor
     Args:
         run: a run of a system without recurrent layers.
         folder: the folder to write; an earlier export there is replaced.
-        checkpoint: which checkpoint of the run.
+        checkpoint: the checkpoint of the run.
 
     Raises:
         ConfigError: the system cannot be traced, or a package is not installed.
@@ -90,30 +90,35 @@ def check_traceable(model: TranslationModel) -> None:
     if any(isinstance(module, recurrent) for module in model.modules()):
         raise ConfigError(
             f"{model.config.system} cannot be exported to ONNX: its recurrent layers loop over the "
-            "positions of a sentence, and a graph would fix the loop at one length, or torch's "
-            "layers at one number of sentences",
-            hint="the systems without recurrent layers can: jtrans models",
+            "positions of a sentence, and a graph would have a fixed number of positions, or with "
+            "torch's layers of sentences",
+            hint="systems without recurrent layers can be exported: jtrans models",
             kind="export.system",
         )
 
 
 @torch.no_grad()
 def trace(model: TranslationModel, vocabulary: int, folder: Path) -> list[StateTensor]:
-    """Write ``start.onnx`` and ``step.onnx``, and return the state that they exchange.
+    """Write ``start.onnx`` and ``step.onnx``, and return the tensors of their state.
+
+    Args:
+        model: the model.
+        vocabulary: size of the source vocabulary.
+        folder: the folder to write to.
 
     Raises:
         ConfigError: the model cannot be traced.
     """
     try:
         with (
-            warnings.catch_warnings(),  # of the tracer about branches: the comparison covers them
-            contextlib.redirect_stdout(io.StringIO()),  # a failing export prints the graph
+            warnings.catch_warnings(),  # the tracer's about branches, which `compare` checks
+            contextlib.redirect_stdout(io.StringIO()),  # an export that fails prints the graph
         ):
             warnings.simplefilter("ignore")
             return _trace(model, vocabulary, folder)
     except OSError:
         raise
-    except Exception as error:  # plugged-in systems may fail in any way
+    except Exception as error:  # third-party systems may fail in any way
         raise _refusal(model, str(error).strip().partition("\n")[0]) from error
 
 
@@ -180,10 +185,15 @@ def _load(model: TranslationModel, folder: Path, facts: Mapping[str, Any]) -> Gr
 
 
 def compare(model: TranslationModel, graphs: Graphs, vocabulary: int) -> None:
-    """Compare graphs with their model, with other numbers of sentences and lengths than traced.
+    """Compare graphs with their model on another number of sentences and length than traced.
+
+    Args:
+        model: the model.
+        graphs: its graphs.
+        vocabulary: size of the source vocabulary.
 
     Raises:
-        ConfigError: the graphs fail, or compute something else.
+        ConfigError: the graphs fail, or log-probabilities differ by more than `TOLERANCE`.
     """
     try:
         worst = _largest_difference(model, graphs, vocabulary)

@@ -1,4 +1,4 @@
-"""Greedy translation with an export to ONNX."""
+"""Greedy translation with an ONNX export."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from jtrans.progress import Progress
 
 @dataclass(frozen=True, eq=False)
 class GreedyTranslator(Translator):
-    """A `Translator` that runs exported graphs and always takes the most probable token."""
+    """A `Translator` that runs exported graphs and always chooses the most probable token."""
 
     graphs: Graphs = field(kw_only=True)
 
     @classmethod
     def open(cls, export: Export, options: SearchOptions) -> GreedyTranslator:
-        """Load an export; of the search options only the limits count.
+        """Load an export; of the search options, only the length limits count.
 
         Raises:
             JtransError: the export cannot be used.

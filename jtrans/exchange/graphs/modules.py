@@ -1,4 +1,4 @@
-"""The two graphs of a model, as modules that can be traced, and which of their axes vary.
+"""The two graphs of a model as modules that can be traced, and the axes of varying size.
 
     start : source [N, S]                                -> log p of token 1 [N, V], state
     step  : token [N], position, state                   -> log p of the next token [N, V], state
@@ -21,7 +21,7 @@ from jtrans.nn.embedding import PADDING, InputEmbedding
 from jtrans.text.vocabulary import EOS
 
 SPECIAL_IDS = 4  # pad, </s>, unk and the unused symbol
-AXES = ("sentences", "source", "target")  # the quantities that sizes of axes may depend on
+AXES = ("sentences", "source", "target")  # what the size of an axis may depend on
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class StateTensor:
 
     @property
     def rows(self) -> int:
-        """The number of the axis of hypotheses."""
+        """The index of the axis of hypotheses."""
         return next(axis for axis, name in self.axes.items() if name == "sentences")
 
 
@@ -53,7 +53,7 @@ class StartGraph(nn.Module):
         return (log_probs, *kept)
 
     def begin(self, source: Tensor) -> tuple[Tensor, Any]:
-        """Return the same, with the state as the model has it."""
+        """Return log-probabilities as `forward` does, and the state as the model's object."""
         memory = self.model.encode(source, source != PADDING)
         state = traceable(self.model.begin(memory, 1))
         first = torch.full_like(source[:, 0], EOS)
@@ -79,7 +79,7 @@ class StepGraph(nn.Module):
         """Return log-probabilities of the next token, [N, V], and the tensors that changed."""
         after = with_tensors(self._state[0], iter(state), position)
         log_probs = _log_probs(self.model, self.model.step(token, after))
-        # a model without positions does not use it, and an export drops unused inputs
+        # keep the input in the graph even if the model has no positions
         log_probs = log_probs + 0 * position
         named = zip(tensors(after), self.fixed, strict=True)
         return (log_probs, *(tensor for (_, tensor), is_fixed in named if not is_fixed))
@@ -90,14 +90,14 @@ def _log_probs(model: TranslationModel, hidden: Tensor) -> Tensor:
 
 
 def prepare_tables(model: TranslationModel, positions: int) -> None:
-    """Compute position tables once, as long as a graph may need."""
+    """Compute the position tables up to the longest sentence, to be constants of the graphs."""
     for module in model.modules():
         if isinstance(module, InputEmbedding):
             module.positions(0, positions)
 
 
 def example_source(sentences: int, length: int, vocabulary: int) -> Tensor:
-    """Return sentences of different lengths, padded, [sentences, length]."""
+    """Return random ids of sentences of different lengths, padded, [sentences, length]."""
     generator = torch.Generator().manual_seed(sentences * 100 + length)
     shape = (sentences, length)
     source = torch.randint(min(SPECIAL_IDS, vocabulary - 1), vocabulary, shape, generator=generator)
@@ -107,13 +107,13 @@ def example_source(sentences: int, length: int, vocabulary: int) -> Tensor:
 
 
 def describe_state(model: TranslationModel, vocabulary: int) -> list[StateTensor]:
-    """Find the tensors of a state, and what the sizes of their axes depend on, by experiment."""
+    """Return the tensors of a model's state; what their sizes depend on is found by experiment."""
     start = StartGraph(model)
     base = _shapes(start, example_source(2, 5, vocabulary), 2)
     others = {
         "sentences": [_shapes(start, example_source(3, 5, vocabulary), 2)],
         "source": [_shapes(start, example_source(2, 7, vocabulary), 2)],
-        # a buffer may be full after two steps, and empty rows before
+        # fewer and more steps: a buffer may be full after two
         "target": [_shapes(start, example_source(2, 5, vocabulary), steps) for steps in (1, 3)],
     }
     _, state = start.begin(example_source(2, 5, vocabulary))

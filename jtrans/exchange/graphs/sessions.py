@@ -24,9 +24,8 @@ State = dict[str, Array]
 class Graphs:
     """The two graphs of an export."""
 
-    sessions: Mapping[str, Any]  # of onnxruntime, by the names of the graphs
-    # the tensors handed from step to step, as ``export.json`` describes them
-    state: Sequence[Mapping[str, Any]]
+    sessions: Mapping[str, Any]  # onnxruntime's, by the names of the graphs
+    state: Sequence[Mapping[str, Any]]  # the tensors of the state, as in export.json
     longest: int  # the most tokens of a sentence
 
     @classmethod
@@ -36,12 +35,15 @@ class Graphs:
         Args:
             folder: the folder of the export.
             facts: the contents of its export.json.
-            threads: the number of threads to compute with.
+            threads: number of threads.
+
+        Raises:
+            ConfigError: onnxruntime is not installed.
         """
         onnxruntime = import_extra("onnxruntime", "onnx")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        options.log_severity_level = 4  # errors are raised, and must not also go to stderr
+        options.log_severity_level = 4  # errors are raised and need not be logged, too
         sessions = {
             name: onnxruntime.InferenceSession(
                 str(folder / f"{name}.onnx"), options, providers=["CPUExecutionProvider"]
@@ -56,21 +58,25 @@ class Graphs:
         return log_probs, dict(zip((each["name"] for each in self.state), state, strict=True))
 
     def step(self, token: Array, position: int, state: State) -> tuple[Array, State]:
-        """Read one more token of each hypothesis, [N], after `position` others; as in `start`."""
+        """Read the next token of each hypothesis, [N], after `position` others.
+
+        Returns:
+            Log-probabilities of the token after it, [N, V], and the state.
+        """
         inputs = {"token": token, "position": np.array(position), **state}
         log_probs, *changed = self.sessions["step"].run(None, inputs)
         names = (each["name"] for each in self.state if each["changes"])
         return log_probs, state | dict(zip(names, changed, strict=True))
 
     def select(self, state: State, rows: Array) -> State:
-        """Return the state of the hypotheses `rows`."""
+        """Return the state of some hypotheses, `rows`."""
         return {
             each["name"]: np.take(state[each["name"]], rows, axis=each["hypotheses_axis"])
             for each in self.state
         }
 
     def greedy(self, sources: Sequence[Ids], options: SearchOptions) -> list[Hypothesis]:
-        """Translate sentences, always taking the most probable token."""
+        """Translate a batch of sentences, always choosing the most probable token."""
         limits = np.array([options.limit(len(source), [self]) for source in sources])
         longest = max(map(len, sources))
         padded = [[*source, *[PAD] * (longest - len(source))] for source in sources]

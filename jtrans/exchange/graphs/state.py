@@ -1,8 +1,7 @@
 """The state of a search as a flat list of tensors, for graphs with explicit inputs and outputs.
 
-Any state is walked the same way: dataclasses, lists and plain objects are entered, tensors are
-taken out in order. A graph searches with one hypothesis per sentence: a beam is a larger batch,
-whose rows its caller selects.
+The tensors of any state are collected in order from its dataclasses, lists and plain objects. In a
+graph each sentence has one hypothesis: a beam is a larger batch, whose rows the caller selects.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from jtrans.nn.beam_cache import BeamCache, KeyValueCache
 
 
 class JoinedCache(KeyValueCache):
-    """A cache that concatenates new slots to the old, as a graph cannot write in place."""
+    """A cache that concatenates new slots to the old ones, as a graph cannot write in place."""
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Add slots and return all keys and all values, [B, ..., H, slots, D]."""
@@ -32,10 +31,10 @@ class JoinedCache(KeyValueCache):
 
 @dataclass
 class OneHypothesis:
-    """A `BeamCache` with one hypothesis per sentence: every slot is its own."""
+    """A `BeamCache` with one hypothesis per sentence, which owns every slot."""
 
     layers: list[JoinedCache]  # one cache per layer
-    length: Any  # positions read so far, an integer; a tensor as an input of a graph
+    length: Any  # positions read so far: an integer, or a tensor if it is an input of a graph
 
     beam = 1
 
@@ -49,7 +48,7 @@ def _joined(kind: type[KeyValueCache]) -> type[JoinedCache]:
 
 
 def traceable(state: Any) -> Any:
-    """Return a state after `begin` with caches that can be traced."""
+    """Return a copy of a state, as `begin` returns it, whose caches can be traced."""
     if isinstance(state, BeamCache):
         layers = []
         for cache in state.layers:
@@ -66,17 +65,17 @@ def traceable(state: Any) -> Any:
 
 
 def tensors(state: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Tensor]]:
-    """Yield the tensors of a state with names, always in the same order."""
+    """Yield the name and the tensor of each tensor in a state, always in the same order."""
     if isinstance(state, Tensor):
         yield ".".join(path), state
     else:
         for name, value in _parts(state):
-            if name != "length":  # the graph's input `position`
+            if name != "length":  # an input of its own, `position`
                 yield from tensors(value, (*path, name.strip("_")))
 
 
 def with_tensors(state: Any, values: Iterator[Tensor], length: Tensor) -> Any:
-    """Return a copy of a state with other tensors, in the order of `tensors`, and a length."""
+    """Return a copy of a state with other tensors, in the order of `tensors`, and length."""
     if isinstance(state, Tensor):
         return next(values)
     if isinstance(state, (list, tuple)):

@@ -1,7 +1,7 @@
 """Translate with an exported model and onnxruntime alone: python translate_onnx.py < in > out.
 
-Lines hold words separated by spaces, as in training; they are lower-cased if those of training
-were. The search is greedy: it always takes the most probable token.
+Lines are segmented as in training, with spaces between words; they are lower-cased if the training
+text was. The search is greedy: it always chooses the most probable token.
 """
 
 import hashlib
@@ -23,19 +23,19 @@ digests = json.loads((folder / "sha256.json").read_text(encoding="utf-8"))
 for name in ("export.json", "pipeline.json", "start.onnx", "step.onnx"):
     file = folder / name
     if not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != digests.get(name):
-        sys.exit(f"error: {file} is missing or not as it was exported: export again")
+        sys.exit(f"error: {file} is missing or was changed after the export: export again")
 facts = json.loads((folder / "export.json").read_text(encoding="utf-8"))
 pipeline = json.loads((folder / "pipeline.json").read_text(encoding="utf-8"))
 tokens = {side: pipeline[side]["vocabulary"]["tokens"] for side in ("source", "target")}
 counts = pipeline["source"]["vocabulary"]["counts"]
-words = [*enumerate(tokens["source"])][SPARE + 1 :]  # no word of a text is a special or filler
+words = [*enumerate(tokens["source"])][SPARE + 1 :]  # special and filler tokens are not words
 filler = re.compile("madeupword[0-9]{4,}")
 ids = {word: number for number, word in words if counts[number] or not filler.fullmatch(word)}
 codes = [tuple(line.split()) for line in (pipeline["source"]["codes"] or "").splitlines()]
-is_old = codes[:1] != [("#version:", "0.2")]  # the end of a word is a symbol of its own
+is_old = codes[:1] != [("#version:", "0.2")]  # version 0.1: </w> is a symbol of its own
 ranks = {pair: rank for rank, pair in enumerate(codes)}
 halves = {"".join(pair): pair for pair in reversed(codes) if pipeline["source"].get("spell")}
-factor, plus = facts["limit"]  # of translations: times the tokens of the source, and more
+factor, plus = facts["limit"]  # longest translation: factor times the source tokens, plus a number
 names = [tensor["name"] for tensor in facts["state"]]
 changing = [tensor["name"] for tensor in facts["state"] if tensor["changes"]]
 start, step = (onnxruntime.InferenceSession(folder / f"{x}.onnx") for x in ("start", "step"))
@@ -52,7 +52,7 @@ def split(word: str) -> list[str]:
     if pieces[-1] == "</w>":
         pieces[-2:] = [f"{pieces[-2]}</w>"]
     bare = pieces[-1].removesuffix("</w>")
-    if ranks and bare.endswith("@@"):  # a word that would look as if it went on
+    if ranks and bare.endswith("@@"):  # as a token it would look like part of a word
         pieces[-1:] = [bare[:-1], "@</w>"]
     *first, last = pieces
     return [known for piece in first for known in spell(piece)] + spell(last, is_last=True)
@@ -69,13 +69,13 @@ def spell(piece: str, *, is_last: bool = False) -> list[str]:
 
 for number, data in enumerate(sys.stdin.buffer, start=1):
     try:
-        line = data.decode("utf-8-sig")  # whatever the system's encoding is
+        line = data.decode("utf-8-sig")  # whatever the system's encoding
     except UnicodeDecodeError:
         sys.exit(f"error: line {number} is not UTF-8 text")
     line = line.lower() if pipeline["source"]["lowercase"] else line
     source = [ids.get(piece, UNK) for word in line.split() for piece in split(word)] + [EOS]
     if len(source) > (longest := facts["longest"]):
-        sys.exit(f"error: line {number} has {len(source)} tokens, the model reads {longest}")
+        sys.exit(f"error: line {number} has {len(source)} tokens, more than {longest}")
     log_probs, *values = start.run(None, {"source": np.array([source])})
     state = dict(zip(names, values, strict=True))
     output: list[str] = []
