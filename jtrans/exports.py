@@ -177,14 +177,7 @@ def new_export(
     """Yield a temporary folder and the contents of export.json, for the block to fill.
 
     When the block succeeds, the folder becomes `folder`, in place of an earlier export of the same
-    run for the same program.
-
-    Args:
-        folder: the folder of the export.
-        program: the program that its files are for.
-        run: the run.
-        selector: a checkpoint of the run, such as ``best``.
-        systems: the configuration class of each system.
+    run for the same program. `selector` names a checkpoint of the run, such as ``best``.
 
     Raises:
         CheckpointError: there is no such checkpoint, or `folder` holds something else.

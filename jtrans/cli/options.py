@@ -285,11 +285,7 @@ class DecodingOptions:
     precision: str = SEARCH_PRECISION
 
     def choices(self, extras: TranslationExtras | None = None, **search: Any) -> DecodingChoices:
-        """Return the options as `DecodingChoices`.
-
-        Args:
-            extras: choices beyond the search.
-            search: further search options.
+        """Return the options, with extras and further search options, as `DecodingChoices`.
 
         Raises:
             JtransError: an unknown precision or device.
@@ -362,11 +358,6 @@ def check_folder_name(out: Path | None) -> None:
 
 def refuse_last(config: Config, each: str, where: str) -> None:
     """Refuse ``@last`` as the initial weights of several trainings: it is the previous training.
-
-    Args:
-        config: the configuration of all trainings.
-        each: what they are, such as "every seed".
-        where: the option to blame.
 
     Raises:
         ConfigError: ``training.init_from`` names ``@last``.

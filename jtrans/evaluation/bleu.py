@@ -1,8 +1,8 @@
-"""BLEU from counts: of any set of sentences, and as the script multi-bleu.perl computes it.
+"""Corpus BLEU from the counts of sentences, and the tokenised BLEU of multi-bleu.perl.
 
-`bleu_counts` returns sacreBLEU's counts for each sentence of raw text, `sacrebleu_of` the corpus
-BLEU of summed counts, `bleu_of` and `drawn_bleu_of` the same for bins. `multi_bleu` takes words
-(BPE undone) and returns the papers' tokenised BLEU, comparable only with the tables of the papers.
+`bleu_counts` returns sacreBLEU's counts of each sentence, `sacrebleu_of` the BLEU of summed counts,
+`bleu_of` and `drawn_bleu_of` that of bins of sentences. `multi_bleu` scores words (BPE undone) as
+papers do, and is comparable only with their tables.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def bleu_counts(
     target_language: str,
     lowercase: bool,
 ) -> NDArray[np.int64]:
-    """Return the BLEU counts of every sentence of raw text, [sentences, COLUMNS].
+    """Return the BLEU counts of every sentence, [sentences, COLUMNS].
 
     The arguments are those of `scores.corpus_score`.
     """
@@ -46,7 +46,7 @@ def bleu_counts(
 
 
 def sacrebleu_of(counts: NDArray[Any]) -> NDArray[np.float64]:
-    """Return corpus BLEU of summed counts as sacreBLEU does, [..., COLUMNS] -> [...].
+    """Return sacreBLEU's corpus BLEU of summed counts, [..., COLUMNS] -> [...].
 
     It is 0 where the translations have no 4-gram.
     """
@@ -66,8 +66,8 @@ def sacrebleu_of(counts: NDArray[Any]) -> NDArray[np.float64]:
 def bleu_of(counts: NDArray[Any]) -> NDArray[np.float64]:
     """Return corpus BLEU of the summed counts of bins, [..., COLUMNS] -> [...].
 
-    It is nan ("no data") where neither side has a 4-gram: with sentences that short, even perfect
-    translations would score 0.
+    It is nan ("no data") where neither side has a 4-gram: even perfect translations of such short
+    sentences would score 0.
     """
     has_data = (counts[..., COLUMNS - 2 :] > 0).any(axis=-1)
     return np.where(has_data, sacrebleu_of(counts), np.nan)
@@ -76,9 +76,9 @@ def bleu_of(counts: NDArray[Any]) -> NDArray[np.float64]:
 def drawn_bleu_of(counts: NDArray[Any]) -> NDArray[np.float64]:
     """Return corpus BLEU of bins in drawn test sets, [..., COLUMNS] -> [...].
 
-    Unlike `bleu_of` it is 0 without a 4-gram, as sacreBLEU's, and nan only without any token. If
-    few sentences of a bin have a 4-gram, many drawn sets have none: an interval of the others
-    alone would be too narrow, of a single such sentence as if its 4-grams were certain.
+    Without a 4-gram it is 0 as in sacreBLEU, not nan as in `bleu_of`; it is nan only without any
+    token. If few sentences of a bin have a 4-gram, many drawn sets have none, and an interval over
+    the other sets alone would be too narrow.
     """
     has_tokens = (counts[..., :2] > 0).any(axis=-1)
     return np.where(has_tokens, sacrebleu_of(counts), np.nan)
@@ -92,9 +92,9 @@ def multi_bleu(
 ) -> BLEUScore:
     """Score words as multi-bleu.perl does: corpus BLEU-4 of the words as given, not smoothed.
 
-    The score is zero when any n-gram order has no match, also where the script would divide by
-    zero: without any words on one side. As in the script, a blank line of one of several sets is a
-    reference of no words.
+    The score is 0 if any n-gram order has no match, and where the script would divide by zero,
+    without any words on one side. As in the script, a blank line is a reference of no words, even
+    beside other references.
 
     Args:
         hypotheses: the words of each line, BPE undone.
@@ -106,7 +106,7 @@ def multi_bleu(
     """
     check_lines(hypotheses, references)
 
-    numbers: dict[str, int] = {}  # in place of words, which sacreBLEU splits at white space
+    numbers: dict[str, int] = {}  # they replace the words, which sacreBLEU may split further
 
     def joined(lines: Sequence[Sequence[str]]) -> list[str]:
         if lowercase:
@@ -120,6 +120,6 @@ def multi_bleu(
     score: BLEUScore = metric.corpus_score(
         joined(hypotheses), [joined(lines) for lines in references]
     )
-    # rounding errors lift the geometric mean of four precisions of 100 above 100
+    # rounding errors can raise the geometric mean of four precisions of 100 above 100
     score.score = min(score.score, 100.0)
     return score

@@ -1,7 +1,7 @@
 """Bootstrap resampling: draw test sets from the original one to see how much a score varies.
 
-The draws are those of sacreBLEU (same generator, seed and number), so the interval of a corpus
-score is the one that sacreBLEU reports.
+The drawn test sets are those of sacreBLEU (same generator, seed and number), so the interval of a
+corpus score is the one that sacreBLEU reports.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Bootstrap:
         """How often each sentence is in each drawn set, [samples, sentences]."""
         n, generator = self.sentences, np.random.default_rng(SEED)
         weights = np.zeros((SAMPLES, n), dtype=np.float32)
-        for row in weights:  # set by set, which draws the same and needs a third of the memory
+        for row in weights:  # one set at a time: the same draws in a third of the memory
             row[:] = np.bincount(generator.choice(n, size=n, replace=True), minlength=n)
         return weights
 
     def sums(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Sum values of sentences, [sentences, ...], over each drawn set, [samples, ...]."""
         flat = values.reshape(self.sentences, -1).astype(np.float64)
-        summed = [  # in parts: exact sums of counts need weights in float64, twice the memory
+        summed = [  # in parts: exact sums need weights in float64, which take twice the memory
             self.weights[first : first + ROWS_AT_ONCE].astype(np.float64) @ flat
             for first in range(0, SAMPLES, ROWS_AT_ONCE)
         ]
@@ -45,10 +45,10 @@ class Bootstrap:
 def p_value(deviations: NDArray[np.float64], difference: float) -> float:
     """Return the two-sided p-value of a difference.
 
-    ``(1 + #{|deviation| >= |difference|}) / (samples + 1)``: of all drawn test sets, how many
-    have a difference as far from its mean as the observed one is from 0. The 1 is the observed
-    test set itself (Davison and Hinkley, 1997, 4.4; Noreen, 1989). Of equal systems, 5 % get less
-    than 0.05; with ``|d| - mean |d| > |difference|``, sacreBLEU's ``--paired-bs``, 12 % do.
+    ``(1 + #{|deviation| >= |difference|}) / (samples + 1)``: the share of drawn test sets whose
+    difference is as far from the mean as the observed one is from 0. The 1 is the observed test set
+    itself (Davison and Hinkley, 1997, 4.4; Noreen, 1989). Of equal systems, 5 % get less than
+    0.05; with ``|d| - mean |d| > |difference|``, sacreBLEU's ``--paired-bs``, 12 % do.
 
     Args:
         deviations: the difference on every drawn test set minus the mean of all, [samples].
@@ -56,13 +56,13 @@ def p_value(deviations: NDArray[np.float64], difference: float) -> float:
     """
     if difference == 0:
         return 1.0
-    # ties count in spite of rounding: small test sets are often drawn exactly as observed
+    # the factor counts ties despite rounding: small test sets are often drawn exactly as observed
     reached = np.abs(deviations) >= abs(difference) * (1 - 1e-9)
     return (int(reached.sum()) + 1) / (len(deviations) + 1)
 
 
 def half_width(drawn: NDArray[np.float64]) -> float:
-    """Return half the width of the 95 % interval of drawn numbers, as sacreBLEU does."""
+    """Return half the width of the 95 % interval of drawn scores, [samples], as sacreBLEU does."""
     tail = len(drawn) // 40
     low, high = tail, len(drawn) - tail - 1
     ordered = np.partition(drawn, (low, high))

@@ -1,4 +1,4 @@
-"""What texts must not differ in when they are compared: subword marks, escapes, case, Unicode."""
+"""Differences between texts that distort scores: subword marks, escapes, case, Unicode forms."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from jtrans.text.leftovers import (
 )
 from jtrans.text.segment import has_spaces
 
-LONG_WORD = 8  # characters: words of languages without spaces are shorter on average
-RARE = 0.01  # lines with capital letters in a text without case, beside those of one with case
+LONG_WORD = 8  # characters: the mean word of languages without spaces is shorter
+RARE = 0.01  # lines with capitals in a lower-cased text, as a share of those in a cased one
 UNDOING = {
     BPE: "join them: sed -r 's/(@@ )|(@@ ?$)//g'",
     SENTENCEPIECE: "join them: spm_decode, or sed 's/ //g; s/\u2581/ /g; s/^ //'",
@@ -34,10 +34,10 @@ def check_plain_text(
     """Refuse lines with subword pieces or escaped characters.
 
     Returns:
-        A warning if the marks may be an accident, None if there are none.
+        A warning if the marks may be part of the text, None if there are none.
 
     Raises:
-        CorpusError: there are too many marks for an accident.
+        CorpusError: there are too many marks for that.
     """
     leftover = find_leftover(lines, references)
     if leftover is None:
@@ -62,17 +62,17 @@ def check_hypothesis(
     """Check translations of another tool before they are compared with references.
 
     Args:
-        name: of their file.
+        name: the name of their file.
         lines: the translations.
-        references: of the same sentences, one list of lines or more.
+        references: reference sets, each as long as `lines`.
         lowercase: whether they will be compared without case.
-        as_is: whether subword pieces and escaped characters are taken as they are.
+        as_is: whether subword pieces and escaped characters are accepted.
 
     Returns:
         Warnings.
 
     Raises:
-        CorpusError: subword pieces or escaped characters, too many for an accident.
+        CorpusError: see `check_plain_text`.
     """
     warnings = [
         None if as_is else check_plain_text(name, lines, references),
@@ -85,8 +85,8 @@ def check_hypothesis(
 def escaped_warning(references: Sequence[Sequence[str]]) -> str | None:
     """Return a warning about references whose characters Moses escaped, None for others.
 
-    sacreBLEU's tokenizer splits ``&apos;s`` into four tokens, which match together: its BLEU of
-    IWSLT14's usual text is some three points above that of the same text unescaped.
+    sacreBLEU's tokenizer splits ``&apos;s`` into four tokens, which match together: BLEU on
+    IWSLT14's usual text is some three points higher than on the same text unescaped.
     """
     marked = [line for text in references for line in text if ESCAPED_BY_MOSES.search(line)]
     if len(marked) < TOKENISED:
@@ -100,7 +100,7 @@ def escaped_warning(references: Sequence[Sequence[str]]) -> str | None:
 
 
 def reference_warnings(references: Sequence[Sequence[str]]) -> list[str]:
-    """Return warnings about references of a prepared corpus, which are taken as they are."""
+    """Return warnings about the references of a prepared corpus, which are not refused."""
     warnings = [empty_references_warning(references)]
     for lines in references:
         leftover = find_leftover(lines)
@@ -116,7 +116,7 @@ def unsegmented_warning(language: str, texts: Mapping[str, Sequence[str]]) -> st
     """Return a warning about texts of a language without spaces that are not split into words.
 
     Args:
-        language: of all texts.
+        language: the language of all texts.
         texts: lines by the names of their files.
     """
     raw = [
@@ -163,7 +163,7 @@ def normal_form_warning(
 ) -> str | None:
     """Return a warning about letters that are composed on one side only, None if there are none.
 
-    They look alike and do not match. Runs write Unicode's NFC.
+    They look alike but do not match. Runs write Unicode's NFC.
     """
     forms = [set(map(_form, texts)) for texts in zip(*references, strict=True)]
     counts = {
@@ -179,12 +179,12 @@ def normal_form_warning(
     return (
         f"accented letters are composed on one side only (Unicode's NFC and NFD) in "
         f"{how_many(max(counts.values()), 'line')} of {' and '.join(names)} and the references, "
-        "and do not match there: compose all text (uconv -x nfc), that of a corpus before prepare"
+        "and do not match: compose all text (uconv -x nfc), that of a corpus before jtrans prepare"
     )
 
 
 def _form(line: str) -> str:
-    """Return which normal form a line has; NFC and NFD are those that differ from the other."""
+    """Return the normal form of a line: NFC, NFD, or both."""
     if line.isascii():
         return "both"
     if not unicodedata.is_normalized("NFC", line):
@@ -195,7 +195,7 @@ def _form(line: str) -> str:
 def case_warning(
     name: str, lines: Sequence[str], references: Sequence[Sequence[str]]
 ) -> str | None:
-    """Return a warning if either a hypothesis or its references are in lower case, else None."""
+    """Return a warning if either the hypotheses or the references are in lower case, else None."""
     for text in (lines, chain(*references)):
         if not any(line.upper() != line.lower() for line in text):
             return None  # no letters that have a case
@@ -219,7 +219,7 @@ def _has_capitals(line: str) -> bool:
 
 
 def tokenised_warning(name: str, lines: Sequence[str]) -> str | None:
-    """Return sacreBLEU's warning about hypotheses that were not detokenised, None for others."""
+    """Return sacreBLEU's warning if hypotheses are not detokenised, else None."""
     number = sum(line.endswith(" .") for line in lines)
     if number < TOKENISED:
         return None

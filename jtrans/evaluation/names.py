@@ -1,7 +1,7 @@
 """Unique names of systems and of groups of systems.
 
-A system is shown under its own name. If two have the same name, each gets as much of its path as
-tells them apart. Runs that differ only by seed are named after the words that their names share.
+A system is shown under its own name, systems of the same name under as much of their paths as
+differs. Runs that differ only by seed are named after the words that their names share.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from unicodedata import normalize
 
 from jtrans.errors import usage_error
 
-MOST_MEMBERS = 3  # names to list; if there are more, the first and the last
+MOST_MEMBERS = 3  # names to list; of more, only the first and the last
 _SEPARATORS = re.compile(r"([-_./ ]+)")
 
 
@@ -23,7 +23,7 @@ def distinct_names(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
 
     Args:
         names: the names of runs or files.
-        paths: the paths of the same.
+        paths: their paths.
 
     Raises:
         ConfigError: a path is given twice.
@@ -35,10 +35,10 @@ def distinct_names(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
                 f"{name} is given twice",
                 "name every system once; systems are compared with each other",
             )
-    # a letter with an accent looks the same as one character and as two
+    # accented letters look the same composed and decomposed
     names = [normalize("NFC", name) for name in names]
     parts = [[normalize("NFC", part) for part in path.absolute().parts] for path in paths]
-    lengths = [0] * len(names)  # number of path parts that make the name, 0 for the name itself
+    lengths = [0] * len(names)  # number of path parts to show; 0: the name itself
     while True:
         shown = [
             "/".join(path_parts[-length:]).replace("//", "/") if length else name
@@ -56,10 +56,10 @@ def distinct_names(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
 
 
 def check_references(references: Sequence[Path], hypotheses: Sequence[Path]) -> str | None:
-    """Refuse a file of references that is given twice; warn of one that is scored by itself.
+    """Refuse references that are given twice; return a warning if a hypothesis is a reference.
 
     Raises:
-        ConfigError: the first such file.
+        ConfigError: a file of references is given twice.
     """
     real = [path.resolve() for path in references]
     for path, resolved in zip(references, real, strict=True):
@@ -70,11 +70,11 @@ def check_references(references: Sequence[Path], hypotheses: Sequence[Path]) -> 
 
 
 def group_names(groups: Sequence[Sequence[str]], seeds: Sequence[Sequence[int]]) -> list[str]:
-    """Return a name for every group of systems that differ only by seed, with the seeds.
+    """Return a name, with the seeds, for every group of systems that differ only by seed.
 
     A group is named after the words that the names of its members share (``base-11``, ``base-12``:
-    ``base (seeds 11, 12)``); its members are listed where they share none, or where the same words
-    name another system, too. A system on its own keeps its name.
+    ``base (seeds 11, 12)``). If they share none, or if these words also name another system, the
+    members are listed. A system on its own keeps its name.
 
     Args:
         groups: the names of each group's members, all different.
@@ -102,7 +102,7 @@ def file_names(names: Sequence[str]) -> list[str]:
 
 
 def _shared(names: Sequence[str]) -> str:
-    """Return the words that names begin and end with; empty where they share none."""
+    """Return the words that all names begin and end with; empty if there are none."""
     words = [_SEPARATORS.split(name) for name in names]
     begin = _common(words)
     rest = min(map(len, words)) - len(begin)
@@ -125,7 +125,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Return numbers in order, three or more in a row as ``1–3``."""
+    """Return the numbers in order; as ``1–3`` if they are three or more in a row."""
     ordered = sorted(numbers)
     if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1)):
         return f"{ordered[0]}–{ordered[-1]}"
@@ -133,7 +133,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def _numbered(names: Sequence[str]) -> list[str]:
-    """Return the names with a number behind those that occurred before."""
+    """Return the names, with a number appended to repeated ones."""
     result: list[str] = []
     for name in names:
         numbers = (f"{name} ({number})" for number in count(2))

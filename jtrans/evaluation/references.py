@@ -1,4 +1,4 @@
-"""Missing references: the blank lines of a set, where other sets have a reference."""
+"""Missing references: blank lines of a reference set where other sets have a reference."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ Reference = TypeVar("Reference", bound=Sequence[str])  # raw text or words
 
 
 def present(alternatives: Sequence[Reference]) -> list[Reference]:
-    """Return the references of a sentence that are not blank; all of them if every one is.
+    """Return the references of a sentence that are not blank, or all if every one is blank.
 
-    A blank line beside other references is a missing one. As a reference of no words it would
-    excuse short translations: an empty one would have no brevity penalty.
+    A blank line beside other references is a missing one. Counted as a reference of no words, it
+    would spare short translations the brevity penalty.
     """
     return [each for each in alternatives if not _is_blank(each)] or list(alternatives)
 
@@ -20,7 +20,7 @@ def present(alternatives: Sequence[Reference]) -> list[Reference]:
 def without_missing(references: Sequence[Sequence[Reference]]) -> list[list[Any]]:
     """Return reference sets with None in place of missing references.
 
-    sacreBLEU takes them so, but its types do not say it.
+    sacreBLEU accepts this, although its types do not say so.
     """
     has_any = [
         not all(map(_is_blank, alternatives)) for alternatives in zip(*references, strict=True)

@@ -1,9 +1,8 @@
-"""Corpus scores of raw text: sacreBLEU's metrics.
+"""Scores of raw text in sacreBLEU's metrics.
 
-`sacrebleu_scores` carries a signature: use it for every new number. `corpus_score` is one of them
-alone, without signature or interval, for validation while training.
-
-References always come as a list of reference sets, each as long as the hypotheses.
+`sacrebleu_scores` returns corpus scores with signatures and intervals, `corpus_score` a score alone
+for validation in training, `sentence_scores` the scores of sentences. References are always a list
+of reference sets, each as long as the hypotheses.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from jtrans.evaluation.references import present, without_missing
 from jtrans.files import OFFLINE, is_offline
 from jtrans.text.language import base_language
 
-LINES_AT_ONCE = 1000  # whose references are in memory with their n-grams
+LINES_AT_ONCE = 1000  # lines whose references are in memory with their n-grams
 METRICS = ("bleu", "chrf", "ter")  # the usual ones
-CHRF_WITH_WORDS = "chrf++"  # Popović (2017): the same with words and pairs of words
+CHRF_WITH_WORDS = "chrf++"  # Popović (2017): chrF with words and pairs of words
 HIGHEST = {"bleu": 100.0, "chrf": 100.0, CHRF_WITH_WORDS: 100.0, "ter": math.inf}
 
-# Languages written without spaces, in which 13a would count a whole clause as one word.
+# for languages written without spaces, in which 13a would take a whole clause for one word
 _TOKENIZERS = {"zh": "zh", "th": "char", "lo": "char", "km": "char", "my": "char"}
 # language -> (tokenizer, modules it needs); they come with sacrebleu[ja] and sacrebleu[ko]
 _DICTIONARY_TOKENIZERS = {
@@ -49,28 +48,26 @@ class Score:
     """One metric of one system."""
 
     name: str  # ``BLEU``, ``chrF2``, ``chrF2++``, ``TER``, or that of given sentence scores
-    value: float  # of sacreBLEU's metrics on the scale 0 to 100 (TER can exceed 100)
+    value: float  # sacreBLEU's metrics have a scale of 0 to 100 (TER can exceed 100)
     signature: str  # how it was computed, name included, as sacreBLEU prints it
     # the score on every test set of the bootstrap, [samples]
     drawn: NDArray[np.float64] = field(compare=False, repr=False)
-    # of BLEU: the tokens of the translations over those of the references, and the factor by which
-    # shorter translations are punished
-    length_ratio: float | None = None
-    brevity_penalty: float | None = None
+    length_ratio: float | None = None  # of BLEU: tokens of translations over those of references
+    brevity_penalty: float | None = None  # of BLEU: factor for translations that are too short
     decimals: int = 1  # to show
 
     @property
     def interval(self) -> float | None:
         """Half the width of the 95 % bootstrap interval, as sacreBLEU reports it.
 
-        None if all drawn test sets have the same score, as those of a single sentence: that it is
-        certain does not follow.
+        None if all drawn test sets have the same score, as those of a single sentence do: it would
+        be wrong to call the score certain.
         """
         return half_width(self.drawn) or None
 
 
 def limits(metric: str) -> tuple[float, float]:
-    """Return the lowest and highest possible score; all but sacreBLEU's metrics have no limits."""
+    """Return the lowest and highest score of a metric; infinite for all but sacreBLEU's."""
     return (0.0, HIGHEST[metric]) if metric in HIGHEST else (-math.inf, math.inf)
 
 
@@ -86,9 +83,9 @@ def interval_text(
     Args:
         value: the score.
         half: half the width of its interval, None if there is no interval.
-        ends: its ends, None if there is no interval.
-        metric: name of the metric, whose scale has `limits`.
-        decimals: to show.
+        ends: the ends of the interval, None if there is no interval.
+        metric: name of the metric, which decides the `limits`.
+        decimals: number of decimals.
     """
     if half is None or ends is None:
         return ""
@@ -108,19 +105,22 @@ def sacrebleu_scores(
     tokenizer: str | None = None,
     bootstrap: Bootstrap | None = None,
 ) -> list[list[Score]]:
-    """Score raw text with sacreBLEU: for each system, one `Score` per metric, in the order given.
+    """Score raw text with sacreBLEU.
 
-    References are prepared once for all systems, some lines at a time, as their n-grams take far
+    References are processed once for all systems, some lines at a time, as their n-grams take far
     more memory than the text.
 
     Args:
-        systems: the hypotheses of each, one line per sentence, detokenised.
+        systems: the hypotheses of each system, one line per sentence, detokenised.
         references: reference sets, each as long as the hypotheses.
-        metrics: names out of `METRICS`, or `CHRF_WITH_WORDS`.
+        metrics: names in `METRICS`, or `CHRF_WITH_WORDS`.
         target_language: decides the tokenizer (`tokenizer_name`), which the signature names.
         lowercase: compare without case. TER always does, by convention.
-        tokenizer: of BLEU, one of sacreBLEU's; None: that of the target language.
+        tokenizer: sacreBLEU's tokenizer for BLEU; None: that of the target language.
         bootstrap: the drawn test sets, if the caller has them already.
+
+    Returns:
+        For each system, a score in each metric, in the order given.
 
     Raises:
         CorpusError: no hypotheses, or numbers of lines that differ.
@@ -132,7 +132,7 @@ def sacrebleu_scores(
     for name in metrics:
         metric = make_metric(
             name,
-            [lines[:1] for lines in references],  # the others follow below
+            [lines[:1] for lines in references],  # to be replaced below
             target_language=target_language,
             lowercase=lowercase,
             tokenizer=tokenizer,
@@ -154,10 +154,9 @@ def sacrebleu_scores(
 
 
 def _score_of(metric: Metric, counts: list[Any], bootstrap: Bootstrap) -> Score:
-    """Return the score of the statistics of all sentences, and of every drawn test set.
+    """Return the score of the test set and of every drawn one, from the counts of sentences.
 
-    As sacreBLEU's `corpus_score`, whose bootstrap raises a TypeError if a drawn test set has no
-    match.
+    sacreBLEU's `corpus_score` would raise a TypeError if a drawn test set has no match.
     """
     result = metric._aggregate_and_compute(counts)
     sums = bootstrap.sums(np.array(counts)).tolist()
@@ -178,7 +177,11 @@ def corpus_score(
     target_language: str,
     lowercase: bool = False,
 ) -> float:
-    """Return a score in one of `METRICS`, the same value as `sacrebleu_scores` returns."""
+    """Return a score in one of `METRICS`, the same as that of `sacrebleu_scores`.
+
+    Raises:
+        CorpusError: no hypotheses, or numbers of lines that differ.
+    """
     check_lines(hypotheses, references)
     metric = make_metric(name, references, target_language=target_language, lowercase=lowercase)
     return float(metric.corpus_score(hypotheses, references=None).score)
@@ -193,11 +196,11 @@ def sentence_scores(
     lowercase: bool,
     tokenizer: str | None = None,
 ) -> NDArray[np.float64]:
-    """Return the score of every sentence; the arguments are those of `make_metric`."""
+    """Return the score of every sentence, [sentences]; arguments as for `make_metric`."""
     metric = make_metric(
         name, None, target_language=target_language, lowercase=lowercase, tokenizer=tokenizer
     )
-    scores = [  # rounding may exceed the highest score
+    scores = [  # rounding errors may exceed the highest score
         min(metric.sentence_score(line, present(alternatives)).score, HIGHEST[name])
         for line, *alternatives in zip(hypotheses, *references, strict=True)
     ]
@@ -207,8 +210,8 @@ def sentence_scores(
 def tokenizer_name(target_language: str) -> str:
     """Return the sacreBLEU tokenizer for a language: 13a unless it needs another.
 
-    Japanese and Korean use their MeCab tokenizer if its packages are installed, otherwise single
-    characters; the two are not comparable, and the signature names the tokenizer used.
+    Japanese and Korean have their MeCab tokenizer if its packages are installed, otherwise single
+    characters. The two are not comparable; the signature names the one used.
     """
     language = base_language(target_language)
     if language in _DICTIONARY_TOKENIZERS:
@@ -218,10 +221,11 @@ def tokenizer_name(target_language: str) -> str:
 
 
 def check_tokenizer(name: str) -> None:
-    """Refuse a tokenizer of sacreBLEU that cannot be used; the first use may download its model.
+    """Refuse a sacreBLEU tokenizer that cannot be used; this may download its model.
 
     Raises:
-        ConfigError: no tokenizer has the name, or it needs a package that is not installed.
+        ConfigError: no tokenizer has the name, or it needs a package that is not installed, or a
+            download while jtrans is offline.
         WorkError: its model cannot be downloaded.
     """
     if name not in BLEU.TOKENIZERS:
@@ -234,7 +238,7 @@ def check_tokenizer(name: str) -> None:
     model = _tokenizer_model(name)
     if model is not None and not model.exists() and is_offline():
         raise ConfigError(
-            f"the model of the tokenizer {name} is not here, and {OFFLINE} forbids downloading it",
+            f"the model of the tokenizer {name} is missing, and {OFFLINE} forbids downloading it",
             where="--tokenize",
             hint=f"unset {OFFLINE}, or copy it from another machine to {model}",
             kind="download.offline",
@@ -242,7 +246,7 @@ def check_tokenizer(name: str) -> None:
     try:
         BLEU(tokenize=name)
     except (ImportError, RuntimeError, OSError, SystemExit) as error:
-        # sacreBLEU raises a RuntimeError without MeCab, and leaves Python after faults of SSL
+        # sacreBLEU raises RuntimeError without MeCab, and SystemExit after errors of SSL
         if isinstance(error, ImportError) or name in _PACKAGES:
             raise ConfigError(
                 f"the tokenizer {name} needs a package that is not installed",
@@ -275,15 +279,15 @@ def make_metric(
     lowercase: bool = False,
     tokenizer: str | None = None,
 ) -> Metric:
-    """Build a sacreBLEU metric of `METRICS`, or `CHRF_WITH_WORDS`.
+    """Return a sacreBLEU metric, one of `METRICS` or `CHRF_WITH_WORDS`.
 
-    With `references` it scores any number of systems, whose references are prepared only once;
-    without them, single sentences, for which BLEU is of effective order. A blank line of one of
-    several sets is a missing reference (`references.present`).
+    With `references`, it scores any number of systems and processes references only once; without
+    them, it scores single sentences, with BLEU of effective order. A blank line beside other
+    references is a missing one (`references.present`).
     """
     sets = None if references is None else without_missing(references)
     if name == "bleu":
-        # force: sacreBLEU must not log a warning that `leftovers.tokenised_warning` gives
+        # force: no warning by sacreBLEU, as `leftovers.tokenised_warning` returns it
         return BLEU(
             lowercase=lowercase,
             tokenize=tokenizer or tokenizer_name(target_language),

@@ -1,11 +1,11 @@
 """Means over seeds: their variance over sentences and seeds, and tests of differences.
 
 Other sentences would give other scores, and other seeds other runs. A hierarchical bootstrap, which
-also draws runs with replacement, sees only two thirds of the variance of three runs and none of the
-tails. Instead, a t-distributed term is added to the deviations on the drawn test sets. It has the
-standard error of the means over seeds and the degrees of freedom of Welch (1947) and Satterthwaite
-(1946). The interaction of runs with sentences is already part of the deviations and is subtracted,
-as in a crossed design (Owen, 2007). docs/systems.md 10.6 has the formulas.
+also draws runs with replacement, would cover only two thirds of the variance of three runs and none
+of the tails. Instead, a t-distributed term is added to the deviations on the drawn test sets, with
+the standard error of the means over seeds and the degrees of freedom of Welch (1947) and
+Satterthwaite (1946). The interaction of runs with sentences is already in the deviations and is
+subtracted, as in a crossed design (Owen, 2007). docs/systems.md 10.6 has the formulas.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class SeedSample:
 
     @property
     def deviation(self) -> float | None:
-        """The sample standard deviation between the runs, None for a single one."""
+        """The sample standard deviation over the runs, None for a single one."""
         return deviation_of(self.values)
 
     def interval(self) -> float | None:
         """Return half the width of the 95 % interval of the mean, over sentences and seeds.
 
-        None if no drawn set has a score, or all have the same, as those of a single sentence.
+        None if no drawn set has a score, or all have the same, as with a single sentence.
         """
         drawn = self._with_seeds()
         return (half_width(drawn) or None) if drawn.size else None
@@ -74,7 +74,7 @@ class SeedSample:
         noise = _noise(drawn, [(1 / self.runs, variance)] if variance else [])
         if noise is None:
             return drawn
-        # all pairs: with one quantile for each deviation, the result would depend on the order
+        # all pairs: with one quantile per deviation, the result would depend on their order
         return np.add.outer(noise.share * drawn, noise.scale * noise.quantiles()).ravel()
 
 
@@ -86,13 +86,13 @@ class SeedTest:
     p_value: float  # the probability that chance alone gives a difference of this size
     samples: int  # number of drawn test sets
     has_seeds: bool = False  # whether seeds were taken into account
-    is_borrowed: bool = False  # whether a system with one run took the variance of others
+    is_borrowed: bool = False  # whether a system with one run was given the variance of others
     is_same_runs: bool = False  # whether both are the same runs, used in two ways
 
 
 @dataclass(frozen=True)
 class _SeedVariance:
-    """The variance between runs, its part due to the drawn sentences, and degrees of freedom."""
+    """The variance between runs, the part of it due to sentences, and the degrees of freedom."""
 
     total: float
     in_sentences: float
@@ -103,7 +103,7 @@ class _SeedVariance:
 class _Noise:
     """What seeds add to the deviations over sentences: `scale` times Student's t."""
 
-    share: float  # what is left of each deviation
+    share: float  # factor of each deviation
     scale: float
     freedom: float
 
@@ -114,7 +114,7 @@ class _Noise:
         return math.sqrt(self.freedom) * np.tan(np.interp(shares, below, angles))
 
     def p_value(self, deviations: NDArray[np.float64], difference: float) -> float:
-        """Return the probability of a deviation with noise that is as large as a difference."""
+        """Return the probability that a deviation plus noise is as large as a difference."""
         angles, below = _student(self.freedom)
         apart = np.array([[1.0], [-1.0]]) * self.share * deviations - abs(difference)
         t = apart / (self.scale * math.sqrt(self.freedom))
@@ -136,9 +136,12 @@ def compare_means(
         system: the runs of the system, on the same drawn test sets.
         others: further systems, whose variance is borrowed if these two have one run each.
         sentences: size of the test set. p is at least ``2 / 2^sentences``, the lowest p-value of a
-            test that flips the signs of the sentences' differences: very few decide nothing.
-        is_same_runs: the same runs in the same order, for example with two beams: the seeds count
-            by how the differences of the runs vary, and nothing is borrowed.
+            test that flips the signs of the sentences' differences, so very few are never enough.
+        is_same_runs: whether both are the same runs in the same order, for example with two beam
+            sizes: then the differences of the runs are what varies, and nothing is borrowed.
+
+    Returns:
+        The result; p is 1 if no drawn test set has a score.
     """
     difference = system.mean - baseline.mean
     drawn = _deviations(system.drawn.mean(axis=0) - baseline.drawn.mean(axis=0))
@@ -153,7 +156,7 @@ def compare_means(
     pool = _pooled([variance for _, variance in terms] or [*map(_seed_variance, others)])
     is_borrowed = pool is not None and len(terms) < len(pair)
     if pool is not None and is_borrowed:
-        # two or three runs estimate total - in_sentences too badly to lend it to another system
+        # of two or three runs, total - in_sentences is too bad an estimate to lend
         terms = [(sum(weight for weight, _ in weighted), pool)]
     p = max(2.0 ** (1 - sentences), p_value(drawn, difference))
     noise = _noise(drawn, terms, is_borrowed=is_borrowed)
@@ -168,7 +171,7 @@ def deviation_of(values: Sequence[float] | NDArray[np.float64]) -> float | None:
 
 
 def t_quantile(freedom: int) -> float:
-    """Return Student's t at 97.5 % for 1 or more degrees of freedom."""
+    """Return the 97.5 % quantile of Student's t for 1 or more degrees of freedom."""
     angles, below = _student(freedom)
     return math.sqrt(freedom) * math.tan(float(np.interp(PERCENTILES[1] / 100, below, angles)))
 
@@ -189,7 +192,7 @@ def _noise(
 
     Args:
         drawn: deviations on drawn test sets, [samples].
-        terms: weights and variances between seeds, each estimated on its own.
+        terms: the weight and the variance between seeds of each system.
         is_borrowed: whether a variance is that of another system.
     """
     share = 1.0
@@ -206,11 +209,11 @@ def _noise(
 
 
 def _seed_variance(sample: SeedSample) -> _SeedVariance | None:
-    """Return the variance between runs; None for a single one, or if a score is not a number."""
+    """Return the variance between runs; None for a single run, or if a score is not finite."""
     if sample.runs < 2 or not np.isfinite(sample.values).all():
         return None
     known = sample.drawn[:, np.isfinite(sample.drawn).all(axis=0)]
-    apart = known - known.mean(axis=0)  # of each run from the mean of all
+    apart = known - known.mean(axis=0)  # each run's deviation from the mean of all
     inside = float(apart.var(axis=1).sum()) / (sample.runs - 1) if known.size else 0.0
     return _SeedVariance(float(sample.values.var(ddof=1)), inside, sample.runs - 1)
 
@@ -228,7 +231,7 @@ def _pooled(variances: Sequence[_SeedVariance | None]) -> _SeedVariance | None:
 
 @lru_cache(maxsize=64)
 def _student(freedom: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return Student's t as angles and the probability below each.
+    """Return the distribution of Student's t: angles, and the probability below each.
 
     With ``t = sqrt(freedom) tan(angle)`` the density is a power of the cosine.
     """

@@ -20,14 +20,14 @@ from jtrans.evaluation.bootstrap import Bootstrap
 from jtrans.evaluation.scores import Score
 
 COMET_SCORE, COMET_TEXT = "COMET", "mt"  # the fields of a sentence in the output of comet-score
-FEW_DECIMALS, MANY_DECIMALS = 2, 4  # many for scores within -2 to 2, as those of COMET
+FEW_DECIMALS, MANY_DECIMALS = 2, 4  # many if all scores are between -2 and 2, like COMET's
 
 
 @dataclass(frozen=True)
 class _Column:
     """The scores of one system in a file."""
 
-    place: str  # the file, and in COMET's output the file of translations that it names
+    place: str  # the file, and in COMET's output the file of translations
     values: NDArray[np.float64]  # [sentences]
     texts: Sequence[str] | None = None  # the translations that were scored, if the file has them
 
@@ -44,32 +44,32 @@ class SentenceScores:
         """Parse the output of ``comet-score --to_json``, or one file of numbers for each system.
 
         Args:
-            metric: its name.
-            files: the name and the lines of each.
+            metric: the name of the metric.
+            files: the name and the lines of each file.
 
         Raises:
-            CorpusError: a file that has anything else.
+            CorpusError: a file has anything else.
         """
         return cls(metric, [column for file in files for column in _parse(*file)])
 
     def values(self, systems: Mapping[str, Sequence[str]]) -> list[NDArray[np.float64]]:
-        """Return the scores of the sentences of each system.
+        """Return the sentence scores of each system, each [sentences].
 
-        Scores that come with the texts belong to the system with these translations, in whatever
-        order; others to the systems in order.
+        Scores that come with translations are those of the system with these translations; others
+        are in the order of the systems.
 
         Args:
-            systems: the translations of each, by name.
+            systems: the translations of each system, by its name.
 
         Raises:
-            CorpusError: a system without scores, or with those of other translations.
+            CorpusError: a system has no scores, or those of other translations.
         """
         plain = [column for column in self.columns if column.texts is None]
         if not plain:
             return [self._of_texts(*system).values for system in systems.items()]
         if len(plain) < len(self.columns):
             raise CorpusError(
-                f"{plain[0].place} has numbers alone, others have translations with their scores",
+                f"{plain[0].place} has only numbers, other files have translations with scores",
                 hint="give either one file of numbers per system, or the output of comet-score",
                 kind="corpus.sentence-scores",
             )
@@ -88,11 +88,11 @@ class SentenceScores:
         """Return the score of each system, the mean of its `values`.
 
         Args:
-            systems: the translations of each, by name.
+            systems: the translations of each system, by its name.
             bootstrap: the drawn test sets.
 
         Raises:
-            CorpusError: a system without scores, or with those of other translations.
+            CorpusError: see `values`.
         """
         values = self.values(systems)
         decimals = MANY_DECIMALS if all(np.abs(each).max() < 2 for each in values) else FEW_DECIMALS
@@ -116,9 +116,9 @@ class SentenceScores:
         first = max(difference or 0 for difference in differences)
         nearest = self.columns[differences.index(first)]
         raise CorpusError(
-            f"no {self.metric} scores of {name}: the translations scored in {nearest.place}, the "
-            f"most similar, differ from line {first} on",
-            hint=f"compute {self.metric} of the same translations as are scored here",
+            f"no {self.metric} scores of {name}: the most similar translations, in "
+            f"{nearest.place}, differ from line {first} on",
+            hint=f"compute {self.metric} on the same translations",
             kind="corpus.sentence-scores",
         )
 
@@ -152,11 +152,11 @@ def _parse(file: str, lines: Sequence[str]) -> list[_Column]:
 
 
 def _parse_comet(file: str, text: str) -> list[_Column]:
-    """Parse a JSON object that has a list of sentences for every file of translations."""
+    """Parse the output of comet-score: a JSON object with a list of sentences for each file."""
     try:
         content: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _no_scores(file, f"it is no JSON object: {error}") from None
+        raise _no_scores(file, f"it is not a JSON object: {error}") from None
     if not content:
         raise _no_scores(file, "it names no translations")
     columns = []
@@ -182,13 +182,13 @@ def _number(given: object, place: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise _no_scores(place, f"{str(given)[:40]!r} is no number")
+        raise _no_scores(place, f"{str(given)[:40]!r} is not a number")
     return value
 
 
 def _no_scores(place: str, fault: str) -> CorpusError:
     return CorpusError(
-        f"{place} has no scores of sentences: {fault}",
+        f"{place} has no sentence scores: {fault}",
         hint="give a file with one number per line, or the output of comet-score --to_json",
         kind="corpus.sentence-scores",
     )

@@ -1,4 +1,4 @@
-"""Scores of every sentence, in sacreBLEU's metrics and in given ones."""
+"""Sentence scores, in sacreBLEU's metrics and in given ones."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class ScoredText:
     given: Sequence[SentenceScores]  # scores in other metrics
 
     def sentences(self, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Yield the scores of each line by each system, line by line.
+        """Yield the scores of each line of each system, line by line.
 
         Args:
-            metrics: sacreBLEU's, as `make_metric` takes them.
+            metrics: names of sacreBLEU's metrics, as for `make_metric`.
 
         Raises:
-            CorpusError: given scores of other translations.
+            CorpusError: given scores are of other translations.
         """
         columns = {
             name: [

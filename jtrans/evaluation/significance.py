@@ -1,4 +1,4 @@
-"""Is one system better than another, or was it luck? Paired bootstrap resampling.
+"""The significance of differences between systems, by paired bootstrap resampling.
 
 Koehn (2004): draw test sets with replacement from the original one, score both systems on each,
 and count how often chance alone yields a difference as large as the observed one. Systems with
@@ -21,23 +21,23 @@ LEGEND = "* significantly better than {baseline}, ↓ significantly worse (p < 0
 
 
 def p_text(p: float, samples: int) -> str:
-    """Return a p-value in words: ``p = 0.004``, or ``p <= 0.001`` at the floor of the resampling.
+    """Return a p-value as text: ``p = 0.004``, or ``p <= 0.001`` at the floor of the resampling.
 
     Args:
         p: the p-value.
         samples: number of drawn test sets: the floor is ``1 / (samples + 1)``.
     """
-    if p * (samples + 1) <= 1 + 1e-9:  # with seeds it may lie between the floor and the next
+    if p * (samples + 1) <= 1 + 1e-9:
         return f"p <= {1 / (samples + 1):.3f}"
     text = f"{p:.3f}"
     if (float(text) < SIGNIFICANT) != (p < SIGNIFICANT):
-        text = f"{p:.5f}"  # rounding must not contradict the verdict
+        text = f"{p:.5f}"  # rounding must not contradict the significance
     return f"p = {text}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairedResult(SeedTest):
-    """One system against the baseline in one metric; means over seeds where there are several."""
+    """A system compared with the baseline in one metric, by means over seeds if it has several."""
 
     baseline: str  # name of the baseline
     system: str  # name of the system
@@ -80,14 +80,14 @@ class PairedResult(SeedTest):
         runs = f"{self.system_runs} + {self.baseline_runs}"
         text = text.replace("seeds", f"{self.system_runs if self.is_same_runs else runs} seeds")
         return text + (
-            "; a single run takes its deviation between seeds from the other systems"
+            "; a single run is given the deviation between seeds of the other systems"
             if self.is_borrowed
             else ""
         )
 
     @property
     def resampled(self) -> str:
-        """What is resampled: sentences, or sentences and seeds."""
+        """What varies in the test: sentences, or sentences and seeds."""
         return "sentences and seeds" if self.has_seeds else "sentences"
 
     @property

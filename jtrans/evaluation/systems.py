@@ -37,15 +37,15 @@ class SystemOutput:
 
     name: str  # of the system
     lines: Sequence[str]  # its translations as raw text
-    # the same as words, before detokenisation; None if they are unknown: then without multi-bleu
+    # its translations as words, before detokenisation; None if unknown: no multi-bleu
     words: Sequence[Sequence[str]] | None
     # reference sets as words, segmented like `words`
     reference_words: Sequence[Sequence[Sequence[str]]]
-    # a key that exactly the systems share that differ only by their random seed, or that are
-    # checkpoints of such runs; None for a system on its own
+    # name of the group of systems that differ only by seed, or are checkpoints of such runs; None
+    # for a system on its own
     group: str | None = None
-    run: str | None = None  # that checkpoints may share; None for a system on its own
-    trained: str | None = None  # a key of the run, by which one that is used in two ways is known
+    run: str | None = None  # name of the run, for checkpoints of one; None for other systems
+    trained: str | None = None  # key of the run, the same for a run that is used in two ways
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class SystemScores:
         """Return the score in a metric of `TITLES`, or of given sentence scores.
 
         Raises:
-            ConfigError: it is unknown, or was not computed.
+            ConfigError: the metric is unknown, or was not computed.
         """
         if metric == MULTI_BLEU and self.multi_bleu is not None:
             return self.multi_bleu
@@ -87,7 +87,7 @@ class SystemScores:
 class SeedGroup:
     """Systems that differ only by their random seed, or a single system.
 
-    Checkpoints of a run tell nothing of other seeds: their mean stands for the run.
+    Checkpoints of the same run say nothing about seeds: their mean counts as the run's score.
     """
 
     name: str
@@ -113,7 +113,7 @@ class SeedGroup:
         return float(np.mean(self._of_each_run(metric)))
 
     def deviation(self, metric: str) -> float | None:
-        """Return the sample standard deviation between the runs, of one between its checkpoints.
+        """Return the sample standard deviation over the runs, or over the checkpoints of one run.
 
         None for a single system.
         """
@@ -126,29 +126,29 @@ class SeedGroup:
         return [float(np.mean([each.value(metric) for each in run.members])) for run in self.runs]
 
     def decimals(self, metric: str) -> int:
-        """Return how many decimals of a score to show."""
+        """Return how many decimals of the metric to show."""
         scores = self.members[0].scores
         return scores[metric].decimals if metric in scores else 1
 
     def interval(self, metric: str) -> float | None:
         """Return half the width of the 95 % interval of the mean, None if the metric has none.
 
-        It covers the choice of sentences and, with several seeds, that of seeds; not that of
-        checkpoints of one run.
+        It covers the choice of sentences and, with several seeds, of seeds, but not of checkpoints
+        of a run.
         """
         return self.sample(metric).interval() if metric in self.members[0].scores else None
 
     def ends(self, metric: str) -> tuple[float, float] | None:
-        """Return the ends of that interval, within the limits of the metric.
+        """Return the ends of the 95 % interval of the mean, within the limits of the metric.
 
-        These are percentiles: the score need not be in the middle between them.
+        They are percentiles: the score need not be halfway between them.
         """
         if self.interval(metric) is None:
             return None
         return self.sample(metric).ends(*limits(metric))
 
     def sample(self, metric: str) -> SeedSample:
-        """Return every run's scores in a metric but multi-bleu, also on the drawn test sets."""
+        """Return every run's scores on the test set and the drawn ones; not for multi-bleu."""
         drawn = [
             np.mean([system.scores[metric].drawn for system in run.members], axis=0)
             for run in self.runs
@@ -160,7 +160,7 @@ class SeedGroup:
 class Evaluation:
     """All scores of some systems on one test set."""
 
-    metrics: list[str]  # out of `TITLES`, in the order given; then those of given sentence scores
+    metrics: list[str]  # names in `TITLES`, in the order given; then those of sentence scores
     systems: list[SystemScores]  # in the order given, the baseline first
     groups: list[SeedGroup]  # the systems by group, in the order of their first members
     paired: list[PairedResult]  # comparisons of every group with the first one, metric by metric
@@ -169,7 +169,7 @@ class Evaluation:
 
     @property
     def signatures(self) -> list[str]:
-        """How sacreBLEU computed the scores, without repetitions."""
+        """The signatures of the scores, without repetitions."""
         scores = [score for system in self.systems for score in system.scores.values()]
         return list(dict.fromkeys(score.signature for score in scores))
 
@@ -178,7 +178,7 @@ def check_metrics(names: Sequence[str]) -> list[str]:
     """Return the metrics without repetitions.
 
     Raises:
-        ConfigError: an unknown metric, or none.
+        ConfigError: a metric is unknown, or there are none.
     """
     if not names:
         raise ConfigError(
@@ -215,10 +215,10 @@ def evaluate(
     Args:
         outputs: the systems' outputs, the baseline first, each as long as every reference set.
         references: reference sets as raw text.
-        metrics: names out of `TITLES`.
+        metrics: names in `TITLES`.
         target_language: decides sacreBLEU's tokenizer.
         lowercase: compare without case.
-        tokenizer: of BLEU, one of sacreBLEU's; None: that of the target language.
+        tokenizer: sacreBLEU's tokenizer for BLEU; None: that of the target language.
         sentence_scores: given scores in other metrics.
 
     Raises:
@@ -267,7 +267,7 @@ def evaluate(
 
 
 def _grouped(systems: Sequence[SystemScores], names: Sequence[str | None]) -> list[SeedGroup]:
-    """Return the systems by the names of their groups; each without a name is a group alone."""
+    """Return the systems grouped by name; a system without a name is a group of its own."""
     groups: dict[str | int, SeedGroup] = {}
     for number, (system, name) in enumerate(zip(systems, names, strict=True)):
         key, title = (number, system.name) if name is None else (name, name)
@@ -281,8 +281,8 @@ def compare_groups(
     """Compare every group with the first in each metric, group by group.
 
     Args:
-        groups: the baseline first, all on the same drawn test sets.
-        metrics: names other than multi-bleu; also of given sentence scores.
+        groups: the groups, the baseline first, all on the same drawn test sets.
+        metrics: names of metrics, given sentence scores included, but not multi-bleu.
         sentences: the size of the test set.
     """
     return [
@@ -296,7 +296,7 @@ def _paired_result(
     groups: Sequence[SeedGroup], index: int, metric: str, sentences: int
 ) -> PairedResult:
     pair = groups[0], groups[index]
-    others: list[SeedGroup] = []  # runs that are used in several ways lend their variance once
+    others: list[SeedGroup] = []  # without repetitions of runs that are used in several ways
     for group in (*groups[1:index], *groups[index + 1 :]):
         if not any(group.has_same_runs(other) for other in (*pair, *others)):
             others.append(group)

@@ -1,8 +1,8 @@
 """The quality of tagging: accuracy, and the F-measure of labels and of whole entities.
 
-Words without a gold label (None) do not count for the accuracy, and in a sentence with other labels
-they are outside of any entity. Entities are compared as spans, as conlleval does: an entity counts
-only if its first word, last word and type are right.
+Words without a gold label (None) do not count for the accuracy; in a sentence with other labels
+they are outside of any entity. Entities are compared as spans, as by conlleval: an entity is right
+only if its first word, its last word and its type are.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 POS, NER = "pos", "ner"  # the kinds of labels
-OUTSIDE = "O"  # the label of a word that is no entity
-Gold = Sequence[str | None]  # the labels of a sentence's words, None where a word has none
+OUTSIDE = "O"  # the label of a word outside of entities
+Gold = Sequence[str | None]  # the labels of a sentence's words, None for a word without a label
 Span = tuple[int, int, str]  # first word, the word after the last, type
 
 
 @dataclass(frozen=True)
 class TaggingScore:
-    """The quality of one kind of labels on a split; None for no data."""
+    """The quality of one kind of labels on a split; values without data are None."""
 
     kind: str  # "pos" or "ner"
     words: int  # number of words with a gold label
@@ -34,7 +34,7 @@ class TaggingScore:
 
 
 def score_tags(kind: str, gold: Sequence[Gold], predicted: Sequence[Sequence[str]]) -> TaggingScore:
-    """Score the predicted labels of all sentences, which have one for each word."""
+    """Score the labels of all sentences, predicted for each word; `kind` is "pos" or "ner"."""
     pairs = [
         (truth, label)
         for labels, guesses in zip(gold, predicted, strict=True)
@@ -61,10 +61,10 @@ def score_tags(kind: str, gold: Sequence[Gold], predicted: Sequence[Sequence[str
 def label_counts(
     gold: Sequence[Gold], predicted: Sequence[Sequence[str]], names: Sequence[str]
 ) -> NDArray[np.float64]:
-    """Count words by sentence and label: predicted rightly, predicted, expected.
+    """Count words by sentence and label: predicted correctly, predicted, expected.
 
     Returns:
-        [sentences, names, 3]; labels outside `names` are not counted.
+        [sentences, names, 3]; labels that are not in `names` are not counted.
     """
     place = {name: number for number, name in enumerate(names)}
     counts = np.zeros((len(gold), len(names), 3))
@@ -81,9 +81,10 @@ def label_counts(
 def span_counts(
     gold: Sequence[Gold], predicted: Sequence[Sequence[str]], types: Sequence[str]
 ) -> NDArray[np.float64]:
-    """Count entities by sentence and type: found, predicted, expected, [sentences, types, 3].
+    """Count entities by sentence and type: predicted correctly, predicted, expected.
 
-    Sentences without any gold label are left out.
+    Returns:
+        [sentences, types, 3]; 0 for sentences without any gold label.
     """
     place = {name: number for number, name in enumerate(types)}
     counts = np.zeros((len(gold), len(types), 3))
@@ -100,7 +101,7 @@ def span_counts(
 
 
 def entity_spans(labels: Sequence[str]) -> set[Span]:
-    """Return the entities of "B-PER I-PER O"; an I- after no entity of its type begins one."""
+    """Return the entities in labels such as B-PER I-PER O; a stray I- label begins one."""
     spans: set[Span] = set()
     begin, name = 0, ""
     for place, label in enumerate([*labels, OUTSIDE]):
@@ -114,5 +115,5 @@ def entity_spans(labels: Sequence[str]) -> set[Span]:
 
 
 def entity_types(labels: Iterable[str]) -> list[str]:
-    """Return the types of entities among labels, in alphabetical order."""
+    """Return the types of entities in labels, in alphabetical order."""
     return sorted({label.partition("-")[2] for label in labels} - {""})

@@ -1,4 +1,4 @@
-"""The target language of files, from their names and checked against their script."""
+"""The target language of files: from their names, and checked against their script."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from jtrans.errors import CorpusError
 from jtrans.evaluation.scores import tokenizer_name
 from jtrans.text.language import base_language, language_of_file, language_script, main_script
 
-# scripts with a tokenizer of their own -> language; Han alone may be Chinese or Japanese
+# script with a tokenizer of its own -> language; Han alone may be Chinese or Japanese
 _BY_SCRIPT = {"Thai": "th", "Lao": "lo", "Khmer": "km", "Myanmar": "my", "Hangul": "ko"}
 _AMBIGUOUS = {"Han": "zh", "Japanese": "ja"}
 _USUAL = {**_BY_SCRIPT, **_AMBIGUOUS}
 _HAN = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
-UNTOLD = "no name tells it"
+UNTOLD = "not in any file name"
 _SAMPLE = 1000  # lines whose script is examined
 
 
@@ -53,14 +53,14 @@ def find_target(
     """Return the target language of files of references and hypotheses.
 
     Args:
-        language: chosen by the user, if at all; differing scripts then only cause a warning.
+        language: the user's choice, if any; other scripts then only cause a warning.
         names: the names of the files, references first.
         texts: the lines of each file.
-        tokenizer: chosen by the user, if at all; names and scripts cannot contradict it.
+        tokenizer: the user's choice, if any; names and scripts are then not checked.
 
     Raises:
         CorpusError: names and scripts contradict each other and the tokenizer depends on it, or
-            they do not tell Chinese from Japanese.
+            they do not distinguish Chinese from Japanese.
     """
     named = {name: code for name in names if (code := language_of_file(name)) is not None}
     scripts = dict(zip(names, map(_script, texts), strict=True))
@@ -70,7 +70,7 @@ def find_target(
     elif named:
         target = TargetLanguage(next(iter(named.values())), f"name of {next(iter(named))}")
     elif script in _AMBIGUOUS and tokenizer is None:
-        raise _refusal(f"{names[0]} is in {script} characters, and no name tells its language")
+        raise _refusal(f"{names[0]} is in {script} characters, and no file name has its language")
     elif script in _USUAL:
         target = TargetLanguage(_USUAL[script], f"{script} characters")
     else:
@@ -84,7 +84,7 @@ def find_target(
 
 
 def _script(lines: Sequence[str]) -> str | None:
-    """Return the script of most letters, or Han or Japanese if most lines have such characters."""
+    """Return the script of most letters; Han or Japanese if most lines have such characters."""
     lines = [line for line in lines[:_SAMPLE] if line.strip()]
     chinese = ["".join(characters) for line in lines if (characters := _HAN.findall(line))]
     return main_script(chinese if 2 * len(chinese) > len(lines) else lines)
@@ -93,7 +93,7 @@ def _script(lines: Sequence[str]) -> str | None:
 def _contradiction(
     target: TargetLanguage, named: Mapping[str, str], scripts: Mapping[str, str | None]
 ) -> str | None:
-    """Return in words how a file contradicts the tokenizer, None if none does."""
+    """Return in words which file contradicts the tokenizer and how, None if none does."""
     choice = f"the {target.describe()}"
     for name, language in named.items():
         if tokenizer_name(language) != target.tokenizer:

@@ -46,10 +46,7 @@ class SavedArguments:
         return CheckpointError(message, where=self.where, kind="checkpoint.shape")
 
     def refuse_if_set(self, meanings: Mapping[str, str]) -> None:
-        """Refuse arguments without a counterpart here.
-
-        Args:
-            meanings: what each argument means, by name.
+        """Refuse arguments without a counterpart here; `meanings` says what each one means.
 
         Raises:
             CheckpointError: one of them is set.

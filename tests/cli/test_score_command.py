@@ -888,7 +888,10 @@ REFUSED: list[tuple[list[str], str]] = [
     ([*OF_FILES, "--tokenize", "inlt"], "unknown tokenizer 'inlt'"),
     ([*OF_FILES, "--tokenize", "intl", "--metric", "ter"], "--tokenize has no effect without"),
     ([*OF_FILES, "--sentences", "./good.en"], "--hyp and --sentences name the same file: good.en"),
-    ([*OF_FILES, "--sentences", "a", "--metric", "multi-bleu"], "multi-bleu has no scores of"),
+    (
+        [*OF_FILES, "--sentences", "a", "--metric", "multi-bleu"],
+        "multi-bleu has no sentence scores",
+    ),
     (["nowhere"], "no such run: nowhere"),
     (["nowhere", "--force", "good.en"], "--force and --src must be given together"),
     (["nowhere", "--src", "src.de"], "no such run: nowhere"),
@@ -1292,7 +1295,7 @@ def test_scores_of_other_metrics_join_the_table(jtrans: Jtrans, files: Path) -> 
         (" Name =a", "the name Name of sentence scores is that of another metric or field"),
         ("Line=a", "the name Line of sentence scores is that of another metric or field"),
         ("COMET=absent", "no such file: absent"),
-        ("COMET=good.en", "good.en:1 has no scores of sentences"),
+        ("COMET=good.en", "good.en:1 has no sentence scores"),
     ],
 )
 def test_sentence_scores_that_cannot_be_used_are_refused(

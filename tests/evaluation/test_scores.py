@@ -202,7 +202,7 @@ def test_without_downloads_the_model_of_a_tokenizer_must_be_here(
     )
     monkeypatch.setattr("sacrebleu.utils.SACREBLEU_DIR", str(tmp_path))
     monkeypatch.setenv("JTRANS_OFFLINE", "1")
-    with pytest.raises(ConfigError, match="flores200 is not here, and JTRANS_OFFLINE") as refused:
+    with pytest.raises(ConfigError, match="flores200 is missing, and JTRANS_OFFLINE") as refused:
         check_tokenizer("flores200")
     assert str(tmp_path) in str(refused.value.hint)
     monkeypatch.undo()

@@ -67,17 +67,17 @@ def test_small_scores_have_more_decimals(largest: str, decimals: int) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"f": []}, "f has no scores of sentences: it is empty"),
-        ({"f": ["1", "one", "2"]}, "f:2 has no scores of sentences: 'one' is no number"),
-        ({"f": ["1", "", "2"]}, "f:2 .* '' is no number"),
-        ({"f": ["1", "nan", "2"]}, "f:2 .* 'nan' is no number"),
-        ({"f": ["{"]}, "f has no scores of sentences: it is no JSON object"),
-        ({"f": ['{"a": ' + "[" * 100_000]}, "f has no scores of sentences: it is no JSON object"),
-        ({"f": ["{}"]}, "f has no scores of sentences: it names no translations"),
-        ({"f": ['{"a": []}']}, "f: a has no scores of sentences: it has no list"),
+        ({"f": []}, "f has no sentence scores: it is empty"),
+        ({"f": ["1", "one", "2"]}, "f:2 has no sentence scores: 'one' is not a number"),
+        ({"f": ["1", "", "2"]}, "f:2 .* '' is not a number"),
+        ({"f": ["1", "nan", "2"]}, "f:2 .* 'nan' is not a number"),
+        ({"f": ["{"]}, "f has no sentence scores: it is not a JSON object"),
+        ({"f": ['{"a": ' + "[" * 100_000]}, "f has no sentence scores: it is not a JSON object"),
+        ({"f": ["{}"]}, "f has no sentence scores: it names no translations"),
+        ({"f": ['{"a": []}']}, "f: a has no sentence scores: it has no list"),
         ({"f": ['{"a": [{"mt": "x"}]}']}, "f: a .*: sentence 1 lacks 'mt' or 'COMET'"),
         ({"f": ['{"a": ["x"]}']}, "f: a .*: sentence 1 lacks"),
-        ({"f": _comet(a=(A, [1, float("inf"), 2]))}, "f: a, sentence 2 .* 'inf' is no number"),
+        ({"f": _comet(a=(A, [1, float("inf"), 2]))}, "f: a, sentence 2 .* 'inf' is not a number"),
     ],
 )
 def test_a_file_without_scores_is_refused(files: dict[str, list[str]], message: str) -> None:
@@ -91,12 +91,12 @@ def test_a_file_without_scores_is_refused(files: dict[str, list[str]], message: 
         ({"f": ["1", "2", "3"]}, "1 file of COMET scores for 2 systems"),
         ({"f": ["1"] * 3, "g": ["1"] * 3, "h": ["1"] * 3}, "3 files of COMET scores for 2 systems"),
         ({"f": ["1"] * 3, "g": ["1"] * 2}, "g has 2 scores, b has 3 translations"),
-        ({"f": ["1"] * 3, "c": _comet(b=(B, [1, 1, 1]))}, "f has numbers alone, others have"),
+        ({"f": ["1"] * 3, "c": _comet(b=(B, [1, 1, 1]))}, "f has only numbers, other files have"),
         (
             {"c": _comet(a=(A, [1, 1, 1]), x=([*B[:2], "fünf"], [1, 1, 1]))},
-            "no COMET scores of b: the translations scored in c: x, .* differ from line 3 on",
+            "no COMET scores of b: the most similar translations, in c: x, differ from line 3 on",
         ),
-        ({"c": _comet(a=(A, [1, 1, 1]), b=(B[:2], [1, 1]))}, "c: b, .* differ from line 3 on"),
+        ({"c": _comet(a=(A, [1, 1, 1]), b=(B[:2], [1, 1]))}, "in c: b, differ from line 3 on"),
     ],
 )
 def test_scores_of_other_translations_are_refused(

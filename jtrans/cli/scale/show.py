@@ -12,12 +12,7 @@ if TYPE_CHECKING:
 
 
 def print_scaling(scaling: Scaling, layers: Mapping[str, int]) -> None:
-    """Print the sizes before and after, exact and rounded.
-
-    Args:
-        scaling: the solution.
-        layers: number of layers of the base model in each stack.
-    """
+    """Print the sizes before and after, exact and rounded; `layers` are those of each stack."""
     rows = [
         [
             name,

@@ -211,7 +211,7 @@ class ScoreOptions:
         metrics = check_metrics([by_title.get(name, name) for name in names])
         if self.sentences and metrics == [MULTI_BLEU] and not self.sentence_scores:
             raise usage_error(
-                "multi-bleu has no scores of sentences for --sentences", "--metric bleu,multi-bleu"
+                "multi-bleu has no sentence scores for --sentences", "--metric bleu,multi-bleu"
             )
         if self.tokenize is not None:
             from jtrans.evaluation.scores import check_tokenizer

@@ -129,11 +129,7 @@ def _details(member: Member) -> dict[str, Any]:
 
 
 def _add_tag_scores(members: Sequence[Member], details: Sequence[dict[str, Any]]) -> list[str]:
-    """Add tagging scores to the details of runs that tag, if the split has labels.
-
-    Returns:
-        Warnings.
-    """
+    """Add tagging scores to the details of runs that tag; return warnings."""
     from jtrans.analysis.study.tagging import tagging_scores
 
     warnings = []

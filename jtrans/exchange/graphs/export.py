@@ -101,10 +101,7 @@ def check_traceable(model: TranslationModel) -> None:
 def trace(model: TranslationModel, vocabulary: int, folder: Path) -> list[StateTensor]:
     """Write ``start.onnx`` and ``step.onnx``, and return the tensors of their state.
 
-    Args:
-        model: the model.
-        vocabulary: size of the source vocabulary.
-        folder: the folder to write to.
+    `vocabulary` is the size of the source vocabulary.
 
     Raises:
         ConfigError: the model cannot be traced.
@@ -186,11 +183,6 @@ def _load(model: TranslationModel, folder: Path, facts: Mapping[str, Any]) -> Gr
 
 def compare(model: TranslationModel, graphs: Graphs, vocabulary: int) -> None:
     """Compare graphs with their model on another number of sentences and length than traced.
-
-    Args:
-        model: the model.
-        graphs: its graphs.
-        vocabulary: size of the source vocabulary.
 
     Raises:
         ConfigError: the graphs fail, or log-probabilities differ by more than `TOLERANCE`.
