@@ -64,9 +64,7 @@ def prepare(
     train: list[str] | None = option("Your own files instead, as for jtrans prepare.", "PREFIX"),
     valid: str | None = VALID,
     languages: str | None = LANGUAGES,
-    bpe_merges: int | None = option(
-        "BPE merges to learn.", shown="the corpus's own, or 10000", min=1
-    ),
+    bpe_merges: int | None = option("BPE merges.", shown="the corpus's own, or 10000", min=1),
     workers: int | None = WORKERS,
     quick: bool = flag("--quick", f"Only {QUICK_PAIRS:,} training pairs."),
     as_json: bool = JSON,
@@ -168,10 +166,7 @@ def decode(
     ),
     device: str | None = device_option(),
     precision: str = SEARCH_PRECISION,
-    quick: bool = flag(
-        "--quick",
-        f"{QUICK_SEARCH_SECONDS:g} s per row, not {SEARCH_SECONDS:g}, and shorter sentences.",
-    ),
+    quick: bool = flag("--quick", f"{QUICK_SEARCH_SECONDS:g} s per row, and shorter sentences."),
     as_json: bool = JSON,
 ) -> None:
     """Measure the search: sentences/s, steps, share of peak arithmetic, memory.
@@ -328,7 +323,6 @@ def _show_search(name: str, measured: DecodeMeasurement) -> None:
 
 
 def _shortened(corpus: Corpus) -> Corpus:
-    """Return the corpus with only the first training pairs."""
     from dataclasses import fields, replace
 
     train = corpus.splits["train"]

@@ -140,7 +140,6 @@ def _make(run: Run, program: str, folder: Path, checkpoint: str, quantize: str |
 
 
 def _text(run: Run, split: str, data: Path | None) -> SplitLines:
-    """Return the source lines of a split and its references."""
     from jtrans.analysis.study.load import open_corpus
 
     corpus = open_corpus(run, data)

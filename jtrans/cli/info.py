@@ -30,8 +30,7 @@ _PACKAGES = (
 
 
 def info(
-    run: str | None = argument("RUN", "Describe this run instead.", default=None),
-    as_json: bool = JSON,
+    run: str | None = argument("RUN", "Describe this run.", default=None), as_json: bool = JSON
 ) -> None:
     """Print versions, devices and folders for a bug report, or how a run was trained.
 

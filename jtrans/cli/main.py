@@ -63,13 +63,9 @@ def _top(
     version: bool = option(
         "Print the version.", default=False, names=["--version"], callback=_version, is_eager=True
     ),
-    quiet: bool = option(
-        "Show only warnings and errors on stderr.", default=False, names=["--quiet", "-q"]
-    ),
+    quiet: bool = option("Show only warnings and errors.", default=False, names=["--quiet", "-q"]),
     verbose: bool = option(
-        "Also log the files and devices used, with times.",
-        default=False,
-        names=["--verbose", "-v"],
+        "Log the files and devices used, with times.", default=False, names=["--verbose", "-v"]
     ),
     debug: bool = flag("--debug", "Show tracebacks."),
 ) -> None:

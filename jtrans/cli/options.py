@@ -88,14 +88,12 @@ def split_option(panel: str | None = None) -> Any:
 
 def data_option(panel: str | None = None, shown: str = "the run's own") -> Any:
     """Declare ``--data``."""
-    text = "Folder of the prepared corpus."
-    return option(text, "DIR", shown, panel, autocompletion=completion.prepared)
+    return option("Prepared corpus.", "DIR", shown, panel, autocompletion=completion.prepared)
 
 
 def device_option(panel: str | None = None) -> Any:
     """Declare ``--device``."""
-    text = "Device to compute on; cuda:1 is the second GPU."
-    return option(text, "auto|cpu|cuda|mps", "auto", panel)
+    return option("Device; cuda:1 is the second GPU.", "auto|cpu|cuda|mps", "auto", panel)
 
 
 _CHECKPOINT_HELP = "Checkpoint to use; N: an update, NAME: an average (jtrans average)."
@@ -250,7 +248,6 @@ def grouped(
 
 
 def _options_of(group: Any, without: Collection[str]) -> list[inspect.Parameter]:
-    """Return the options of a group."""
     parameters = inspect.signature(group, eval_str=True).parameters
     return [
         parameter.replace(default=group.OPTIONS[name])

@@ -79,9 +79,7 @@ class TextOptions:
     vocabulary: str | None = option(
         "Vocabularies: separate, or one joint (for tied embeddings).", None, "separate", TEXT
     )
-    min_count: int | None = option(
-        "Replace tokens that occur fewer than N times by <unk>.", "N", "1", TEXT, min=1
-    )
+    min_count: int | None = option("Replace rarer tokens by <unk>.", "N", "1", TEXT, min=1)
     strip_invisible: bool | None = flag(
         "--strip-invisible/--keep-invisible",
         "Remove soft hyphens, zero-width spaces, direction marks and the like.",
@@ -122,9 +120,7 @@ class TextOptions:
         autocompletion=completion.choice("|".join(LEAKED)),
     )
     keep_leaked: bool = flag("--keep-leaked", "Keep such pairs.", CLEANING)
-    drop_identical: bool | None = _drop_flag(
-        "identical", "Drop pairs with the same text on both sides."
-    )
+    drop_identical: bool | None = _drop_flag("identical", "Drop pairs with identical sides.")
     drop_wrong_script: bool | None = _drop_flag(
         "wrong-script", "Drop pairs with a side that has no letter of its language's script."
     )
@@ -192,9 +188,7 @@ def prepare(
     test: list[str] | None = option(
         "Test files; repeatable. PREFIX.0.en, PREFIX.1.en ...: several references.", "PREFIX"
     ),
-    languages: str | None = option(
-        "Source and target language, such as de-en; one for .conllu.", "SOURCE-TARGET"
-    ),
+    languages: str | None = option("Languages, such as de-en; one for .conllu.", "SOURCE-TARGET"),
     skip_bad_lines: bool = flag(
         "--skip-bad-lines",
         "Skip and count pairs with a line that is not UTF-8 or has a zero byte, .tsv lines with "

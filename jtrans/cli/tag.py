@@ -98,7 +98,6 @@ def tag(
 
 
 def _shown(number: int, text: str, tagged: TaggedLine, output_format: str) -> str:
-    """Return the output for one line."""
     if output_format == "text":
         return " ".join("/".join(row) for row in _rows(tagged)) + "\n"
     if output_format == "jsonl":

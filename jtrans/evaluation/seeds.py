@@ -177,7 +177,6 @@ def t_quantile(freedom: int) -> float:
 
 
 def _deviations(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the finite numbers minus their mean."""
     known = drawn[np.isfinite(drawn)]
     return known - known.mean() if known.size else known
 

@@ -43,14 +43,12 @@ def scale(
     set_: list[str] | None = SETTINGS,
     device: str | None = DEVICE,
     from_losses: Losses | None = option(
-        "Train nothing; use these validation losses, in nats per token.",
-        "BASE DEEPER WIDER",
-        panel=LOSSES,
+        "Use these validation losses, in nats per token.", "BASE DEEPER WIDER", panel=LOSSES
     ),
     layers: int | None = option(
         "Without a recipe: joint layers of the base model.", panel=LOSSES, min=1, max=MOST_LAYERS
     ),
-    width_ratio: float | None = option("Without a recipe: F/E of the base model.", panel=LOSSES),
+    width_ratio: float | None = option("Without a recipe: base model's F/E.", panel=LOSSES),
     as_json: bool = JSON,
 ) -> None:
     """Scale a model by the gradients of its validation loss (Li et al. 2020).
@@ -106,7 +104,6 @@ def scale(
 
 
 def _refuse(options: Mapping[str, object], reason: str, instead: str) -> None:
-    """Refuse the options that were given."""
     for name, value in options.items():
         if value:
             raise usage_error(f"{name} {reason}", f"leave {name} out, or {instead}", where=name)

@@ -116,7 +116,6 @@ class ScoreReport:
         print(latex_table(*self._table(), right=RIGHT, notes=self._sentences()), end="")
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
-        """Return headings and rows."""
         known = [
             name
             for name in (*RUN_COLUMNS, *TAG_COLUMNS)
@@ -131,7 +130,6 @@ class ScoreReport:
         return columns, rows
 
     def _sentences(self) -> Iterator[str]:
-        """Interpret the table."""
         evaluation = self.evaluation
         if any(pair.mark for pair in evaluation.paired):
             yield LEGEND.format(baseline=evaluation.groups[0].name)
@@ -268,7 +266,6 @@ def _interval(group: SeedGroup, metric: str) -> str:
 
 
 def _spread(group: SeedGroup, metric: str) -> str:
-    """Return the mean of a metric over a group, and its deviation, as text."""
     mean, deviation, decimals = group.mean(metric), group.deviation(metric), group.decimals(metric)
     return f"{TITLES.get(metric, metric)} {mean:.{decimals}f} ± {deviation:.{decimals}f}"
 

@@ -52,7 +52,6 @@ def show_ending(
 
 
 def _done(result: Result) -> Iterator[str]:
-    """Yield the message about a run that has been trained."""
     best = result.best or {}
     metric = str(best.get("metric", "")).replace("-", " ")
     yield (
@@ -63,7 +62,6 @@ def _done(result: Result) -> Iterator[str]:
 
 
 def _nothing_to_do(result: Result) -> Iterator[str]:
-    """Yield the messages about a run that was already finished."""
     from jtrans.models.zoo import system_configs
 
     training = Run.open(result.run).config(system_configs()).training

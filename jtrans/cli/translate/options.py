@@ -149,12 +149,8 @@ class SamplingFlags:
         "Draw translations at random, as many as --beam, instead of searching.",
         SAMPLING,
     )
-    temperature: float | None = option(
-        "Sampling temperature; below 1 favours probable tokens.", None, "1.0", SAMPLING
-    )
-    top_k: int | None = option(
-        "Sample from the K most probable tokens only.", "K", "0: all", SAMPLING
-    )
+    temperature: float | None = option("Temperature of the softmax.", None, "1.0", SAMPLING)
+    top_k: int | None = option("Sample from the K most probable tokens.", "K", "0: all", SAMPLING)
     top_p: float | None = option(
         "Sample from the fewest tokens with probability P in total.", "P", "1.0", SAMPLING
     )

@@ -165,7 +165,6 @@ def _write(
 
 
 def _inputs(path: Path) -> set[str]:
-    """Return the names of the inputs that a graph reads."""
     import onnx
 
     return {each.name for each in onnx.load(str(path)).graph.input}
