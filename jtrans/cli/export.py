@@ -86,7 +86,7 @@ def export(
         )
     check_folder_name(out)
     opened = find_run(run)
-    # CTranslate2 has no other length penalty; the run is searched with the same
+    # CTranslate2 has only this length penalty: the run must be compared with the same
     form = {"length_penalty_form": "power"} if program == "ctranslate2" else {}
     choices = DecodingChoices(checkpoint, search={"beam": beam, **form})
     given = {"--split": split != "test", "--data": data is not None, "--beam": beam is not None}

@@ -96,7 +96,7 @@ def _show(system: dict[str, Any], options: list[dict[str, Any]], *, as_json: boo
     print()
     rows = [[f"model.{o['name']}", _shown(o["default"]), o["values"]] for o in options]
     print_table(["option", "default", "values"], rows)
-    if system["distribution"] == "jtrans":  # the recipes of others are files of theirs
+    if system["distribution"] == "jtrans":  # recipes of third-party systems are not listed
         console.next_step(f"jtrans recipes {system['recipe'] or ''}".strip())
 
 

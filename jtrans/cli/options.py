@@ -382,7 +382,7 @@ def read_seeds(text: str, settings: Sequence[str] = ()) -> list[int]:
     parts = [whole_number(part.strip()) for part in text.split(",")]
     numbers = [part for part in parts if part is not None]
     if len(numbers) < len(parts) or max(numbers) >= 2**32:
-        raise _seeds_error(f"--seeds takes whole numbers from 0 to {2**32 - 1}, not {text!r}")
+        raise _seeds_error(f"--seeds must be whole numbers from 0 to {2**32 - 1}, not {text!r}")
     if len(set(numbers)) < len(numbers):
         raise _seeds_error(f"--seeds needs different numbers, not {text!r}")
     return numbers

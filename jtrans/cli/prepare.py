@@ -138,7 +138,7 @@ class TextOptions:
         segment = values.pop("segment")
         if segment and self.source_segment and self.target_segment:
             raise usage_error(
-                f"--segment {segment} has no effect beside --source-segment and --target-segment",
+                f"--segment {segment} has no effect with --source-segment and --target-segment",
                 "leave one of the three out",
             )
         for side in ("source_segment", "target_segment"):

@@ -206,8 +206,8 @@ def _print_conditions(conditions: Sequence[Conditions]) -> None:
     ]
     print_table(headings, rows, right=headings[1:5])
     print(
-        "The models have the same size but not the same time. AER: error rate of the word "
-        "alignments in a model's attention,\n0 is best; of its best layer, chosen on the same gold "
+        "The models have the same size but not the same training time. AER: alignment error rate, "
+        "0 is best, of the attention\nin each model's best layer, which is chosen on the same gold "
         "alignments.\n"
     )
 

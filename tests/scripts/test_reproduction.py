@@ -530,7 +530,7 @@ def test_the_number_of_checkpoints_is_not_set_where_average_decides_it(
         (["--average", 4], "--average 3, or validate more often: --set training.validate_every=2"),
         (["--average", 1001], "the average of 1,001 checkpoints"),
         (["--set", "data.corpus=x"], "--set data.corpus has no effect: --data decides"),
-        (["--seeds", "-1"], "--seeds takes whole numbers from 0 to 4294967295, not '-1'"),
+        (["--seeds", "-1"], "--seeds must be whole numbers from 0 to 4294967295, not '-1'"),
     ],
 )
 def test_what_no_training_can_do_is_refused_before_it(

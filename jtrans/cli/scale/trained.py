@@ -106,7 +106,7 @@ def scale_recipe(
     write_text(plan.out / TRIALS, "base-N, deeper-N and wider-N are runs of jtrans scale\n")
     runs = [_train(plan, name, plan.configs[name], device) for name in MEASURED]
     depth, width = find_gradients(plan, runs)
-    console.say("Gradients", f"{depth} of depth, {width} of width, nats")
+    console.say("Gradients", f"{depth} of depth, {width} of width, in nats")
     scaling = _solve(plan, depth, width)
     larger = scaled_config(plan, scaling)
     estimates = _predict(plan, larger, device)

@@ -141,7 +141,7 @@ class ScoreOptions:
                 "--force and --src must be given together", "--force HYPOTHESES --src SOURCE"
             )
         elif self.force and len(self.runs) > 1:
-            raise usage_error("--force takes a single run", "score each run separately")
+            raise usage_error("--force needs a single run", "score each run separately")
 
     def refuse_unused(self, decoding: DecodingOptions) -> None:
         """Refuse options that only another use of the command has.
@@ -187,7 +187,7 @@ class ScoreOptions:
                 )
             if _plain(name) in taken:
                 raise usage_error(
-                    f"the name {name} of sentence scores is that of another metric or field",
+                    f"sentence scores cannot be named {name}, like another metric or field",
                     f"choose another name: {name}-given={files}",
                 )
             taken.add(_plain(name))

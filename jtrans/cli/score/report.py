@@ -19,7 +19,7 @@ RUN_COLUMNS = {
     "frozen_parameters": "frozen",
     "tokens_per_second": "tokens/s",
 }
-TAG_COLUMNS = {"pos_accuracy": "POS accuracy", "entity_f1": "entity F1"}  # the same, in per cent
+TAG_COLUMNS = {"pos_accuracy": "POS accuracy", "entity_f1": "entity F1"}  # in per cent
 MUCH_BLEU = 0.5  # a brevity penalty that costs as much is mentioned
 RIGHT = (*RUN_COLUMNS.values(), *TAG_COLUMNS.values())  # right-aligned
 
