@@ -99,9 +99,7 @@ def device_option(panel: str | None = None) -> Any:
 _CHECKPOINT_HELP = "Checkpoint to use; N: an update, NAME: an average (jtrans average)."
 CHECKPOINT = option(_CHECKPOINT_HELP, "best|last|N|NAME", panel=SEARCH, default="best")
 BEAM = option("Beam size.", None, "the run's, usually 5", SEARCH)
-BATCH_TOKENS = option(
-    "Source tokens per batch, with padding.", None, "1024 or more", MACHINE, min=1
-)
+BATCH_TOKENS = option("Padded source tokens per batch.", None, "1024 or more", MACHINE, min=1)
 PRECISION_HELP = "Arithmetic precision; auto: bf16 on GPUs that have it, else fp32."
 PRECISION = option(PRECISION_HELP, "|".join(PRECISIONS), panel=MACHINE, default="auto")
 SEARCH_PRECISION = option(

@@ -231,9 +231,7 @@ def prepare(
     }
     if name is None and any(_is_prepared(path, languages) for path in files["train"]):
         if workers is not None:
-            raise usage_error(
-                "--workers has no effect on merging, a single process", "leave it out"
-            )
+            raise usage_error("--workers has no effect on merging", "leave it out")
         options = {**files, "from": originals, **chosen}
         _show(_merge_parts(files["train"], options, out, force=force), as_json=as_json)
         return

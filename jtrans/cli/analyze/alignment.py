@@ -27,7 +27,7 @@ def alignment(
 ) -> None:
     """Derive word alignments from attention, and score them if there are gold alignments.
 
-    Writes the alignments of each run's best layer, or without gold of its last.
+    Writes the alignments of each run's best layer or, without gold, of its last.
 
     [bold]Examples[/bold]
 

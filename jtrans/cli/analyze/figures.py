@@ -65,8 +65,8 @@ def compare(
 ) -> None:
     """Show sentences and n-grams where systems differ, and whether significantly.
 
-    The first system is the baseline. A figure shows how many sentences have
-    which sentence BLEU, in steps of 10.
+    The first system is the baseline. A figure shows the distribution of
+    sentence BLEU, in steps of 10.
 
     [bold]Examples[/bold]
 

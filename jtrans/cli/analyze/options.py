@@ -49,7 +49,7 @@ EDGES = option(
 )
 
 GOLD_FORMATS = "word alignments: Pharaoh (0-0 1?2), NAACL (1 1 2 P) or Och (SENT: 1)."
-GOLD_BASE = option("Number of the first word.", "0|1", "0 for Pharaoh, else 1", min=0, max=1)
+GOLD_BASE = option("Index of the first gold word.", "0|1", "0 for Pharaoh, else 1", min=0, max=1)
 
 
 @option_group

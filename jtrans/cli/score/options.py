@@ -83,8 +83,8 @@ class ScoreOptions:
     )
     latex: bool = flag("--latex", "Print the table for a paper, in LaTeX.")
     force: str | None = option(
-        "Print the run's log-probability of these translations and of their tokens; JSON lines of "
-        "jtrans translate: of all their translations, with their own tokens.",
+        "Print the run's log-probability of these translations, token by token; from JSON lines of "
+        "jtrans translate, of every translation listed, with its tokens.",
         "FILE",
         panel=FORCE,
     )

@@ -135,7 +135,7 @@ class ScoreReport:
             yield LEGEND.format(baseline=evaluation.groups[0].name)
         for pair in evaluation.paired:
             is_given = pair.metric not in TITLES.values()
-            # other metrics have only the marks in the table
+            # sacreBLEU's other metrics have only their marks in the table
             if is_given or pair.metric == evaluation.paired[0].metric:
                 yield pair.describe()
         has_seeds = any(len(group.runs) > 1 for group in evaluation.groups)

@@ -51,7 +51,7 @@ class TokenRuleOptions:
     )
     stopping: str | None = option(
         "Stop when the number of finished hypotheses reaches the beam size (count), or when no "
-        "other can score higher than those returned (bound).",
+        "other one can score higher than those returned (bound).",
         "count|bound",
         "count",
         SEARCH,
@@ -264,7 +264,7 @@ class CheckOptions:
     as_json: bool = flag("--json", "Print the comparison as one JSON object.", CHECK)
 
     def refuse_unused(self, for_text: Sequence[str]) -> None:
-        """Refuse options of the check without ``--check``, and options of a text with it.
+        """Refuse options of the check without it, and options for a text to translate with it.
 
         Args:
             for_text: the given options that need a text to translate.
