@@ -65,9 +65,6 @@ def prepare(
         command: the command to record in the prepared corpus.
         options: fields of `jtrans.preparation.options.PrepareOptions`, such as ``bpe_merges=4000``.
 
-    Returns:
-        The prepared corpus.
-
     Raises:
         JtransError: files or options that cannot be used, or a download that failed.
     """

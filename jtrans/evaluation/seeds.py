@@ -139,9 +139,6 @@ def compare_means(
             test that flips the signs of the sentences' differences, so very few are never enough.
         is_same_runs: whether both are the same runs in the same order, for example with two beam
             sizes: then the differences of the runs are what varies, and nothing is borrowed.
-
-    Returns:
-        The result; p is 1 if no drawn test set has a score.
     """
     difference = system.mean - baseline.mean
     drawn = _deviations(system.drawn.mean(axis=0) - baseline.drawn.mean(axis=0))

@@ -53,8 +53,7 @@ class SentenceOptions:
         """Refuse options that exclude each other.
 
         Raises:
-            ConfigError: not exactly one of --sentence and --sentences, or an option that does not
-                go with it.
+            ConfigError: not exactly one of --sentence and --sentences, or an option of the other.
         """
         if (self.sentence is None) == (self.sentences is None):
             both = "--sentence and --sentences exclude each other"

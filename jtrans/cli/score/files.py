@@ -35,7 +35,7 @@ def score_files(options: ScoreOptions) -> ScoreReport:
     """
     metrics, given = options.metrics("bleu,chrf,ter"), options.given_scores()
     hyp, ref = options.hyp or [], options.ref or []
-    doubts = [check_references(list(map(Path, ref)), list(map(Path, hyp)))]
+    warnings = [check_references(list(map(Path, ref)), list(map(Path, hyp)))]
     source = [options.src] if options.src else []
     texts = read_aligned([*ref, *source, *hyp], source=len(ref) if source else None)
     references, hypotheses = texts[: len(ref)], texts[-len(hyp) :]
@@ -44,14 +44,14 @@ def score_files(options: ScoreOptions) -> ScoreReport:
         language, [*ref, *hyp], [*references, *hypotheses], tokenizer=options.tokenize
     )
     if not options.as_is:
-        doubts += [check_plain_text(*text) for text in zip(ref, references, strict=True)]
-    doubts.append(empty_references_warning(references))
+        warnings += [check_plain_text(*text) for text in zip(ref, references, strict=True)]
+    warnings.append(empty_references_warning(references))
     lowercase, as_is = bool(options.lowercase), options.as_is
     for name, lines in zip(hyp, hypotheses, strict=True):
-        doubts += check_hypothesis(name, lines, references, lowercase=lowercase, as_is=as_is)
+        warnings += check_hypothesis(name, lines, references, lowercase=lowercase, as_is=as_is)
     if MULTI_BLEU in metrics:
         by_name = dict(zip([*ref, *hyp], [*references, *hypotheses], strict=True))
-        doubts.append(unsegmented_warning(target.language, by_name))
+        warnings.append(unsegmented_warning(target.language, by_name))
     names = distinct_names([as_text(Path(name).name) for name in hyp], [Path(name) for name in hyp])
     has_words = MULTI_BLEU in metrics
     words = [_split(lines) for lines in references] if has_words else []
@@ -71,7 +71,7 @@ def score_files(options: ScoreOptions) -> ScoreReport:
     console.talk(f"The {target.describe()}")
     systems = dict(zip(names, hypotheses, strict=True))
     text = ScoredText(systems, references, target.language, lowercase, options.tokenize, given)
-    return ScoreReport(evaluation, target, text, other_warnings=[*filter(None, doubts)])
+    return ScoreReport(evaluation, target, text, other_warnings=[*filter(None, warnings)])
 
 
 def _split(lines: Sequence[str]) -> list[list[str]]:

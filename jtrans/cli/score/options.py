@@ -169,8 +169,7 @@ class ScoreOptions:
         """Return the scores of sentences in other metrics.
 
         Raises:
-            JtransError: a name is missing or that of another metric or field, or a file cannot be
-                read.
+            JtransError: a name is missing or already taken, or a file cannot be read.
         """
         from jtrans.corpora.lines import read_line_file
         from jtrans.evaluation.sentence_scores import SentenceScores

@@ -56,8 +56,8 @@ class ScoreReport:
     @property
     def warnings(self) -> list[str]:
         """The warnings about scores that may mislead."""
-        doubts = [self.target.warning] if self.target.warning else []
-        return [*doubts, *self.evaluation.warnings, *self.other_warnings]
+        warnings = [self.target.warning] if self.target.warning else []
+        return [*warnings, *self.evaluation.warnings, *self.other_warnings]
 
     def to_json(self) -> dict[str, Any]:
         """Return the object of --json."""

@@ -79,8 +79,7 @@ def serve(
     with TranslationServer(host, port, queue, describe(opened)) as server:
         from jtrans.decoding.engines.open import open_translator
 
-        # long lines are split rather than refused: the client did not choose --n-best or the grid,
-        # and the answer says in how many parts a line was translated
+        # long lines are split even with --n-best or a grid, which a client has not chosen
         translator = replace(open_translator(opened, choices), refuses_long=False)
         if engine == "torch":
             translator = with_attention(translator)

@@ -71,9 +71,7 @@ class StartOptions:
         panel=START,
     )
     restart: bool = flag("--restart", "Delete the run and start over.", START)
-    from_: str | None = option(
-        "Start from the best weights of this run.", "RUN", panel=START, names=["--from"]
-    )
+    from_: str | None = option("Start from its best weights.", "RUN", panel=START, names=["--from"])
     keep_optimiser: bool = flag(
         "--keep-optimiser", "With --from, also take its optimiser's moments.", START
     )

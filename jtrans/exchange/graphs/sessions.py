@@ -58,11 +58,7 @@ class Graphs:
         return log_probs, dict(zip((each["name"] for each in self.state), state, strict=True))
 
     def step(self, token: Array, position: int, state: State) -> tuple[Array, State]:
-        """Read the next token of each hypothesis, [N], after `position` others.
-
-        Returns:
-            Log-probabilities of the token after it, [N, V], and the state.
-        """
+        """Read `token` of each hypothesis, [N], after `position` others; return as `start` does."""
         inputs = {"token": token, "position": np.array(position), **state}
         log_probs, *changed = self.sessions["step"].run(None, inputs)
         names = (each["name"] for each in self.state if each["changes"])
