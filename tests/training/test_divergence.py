@@ -477,5 +477,5 @@ def test_poisoned_sentences_of_valid_are_named_and_end_the_run_at_once(
         DivergedError, match=r"first in source_embedding.*, sentences 7 of valid"
     ) as caught:
         trainer.train()
-    assert "out of the text for validation" in str(caught.value.hint)
+    assert "remove these sentences from the validation text" in str(caught.value.hint)
     assert trainer.state.trouble.returns == 0
