@@ -59,7 +59,7 @@ def fetch(
         return download
     if is_offline():
         raise JtransError(
-            f"{source.file} is not here, and {OFFLINE} forbids downloading it",
+            f"{source.file} is missing, and {OFFLINE} forbids downloading it",
             hint=f"unset {OFFLINE}, or name the folder that holds the file: "
             "jtrans prepare NAME --from FOLDER",
             kind="download.offline",
