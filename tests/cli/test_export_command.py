@@ -228,7 +228,7 @@ def test_a_damaged_export_is_refused(
         (["--stopping", "bound"], "does not support --stopping"),
         (["--length-penalty-form", "gnmt"], "does not support --length-penalty-form"),
         (["--sample", "--epsilon", "0.1"], "does not support --epsilon"),
-        (["--checkpoint", "7"], "holds checkpoint step-00000010 alone"),
+        (["--checkpoint", "7"], "has only checkpoint step-00000010, not 7"),
         (["--engine", "marian"], "unknown value 'marian'"),
     ],
 )

@@ -495,7 +495,7 @@ def test_a_band_of_a_split_that_the_corpus_lacks_is_named(
     expect = {"tset": IMPOSSIBLE, "valid": IMPOSSIBLE}
     result = jtrans("score", _run_of(corpus, make_run, config={"expect": expect}))
     assert result.code == 0
-    lines = [line for line in result.err.splitlines() if "band" in line]
+    lines = [line for line in result.err.splitlines() if "expected range" in line]
     assert lines == [
         "run: expected range not checked: it is for the split tset, which the corpus does not have"
     ]

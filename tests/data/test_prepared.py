@@ -132,7 +132,7 @@ def test_a_corpus_json_of_something_else_is_not_to_be_replaced(
 
 def test_a_file_that_is_no_array_is_refused_without_the_advice_of_numpy(folder: Path) -> None:
     (folder / "train.source.npy").write_bytes(b"x")
-    with pytest.raises(CorpusError, match=r"cannot read train\.source\.npy: it is not a whole"):
+    with pytest.raises(CorpusError, match=r"cannot read train\.source\.npy: it is not a complete"):
         len(PreparedCorpus.open(folder).pairs("train"))
 
 
