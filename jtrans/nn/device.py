@@ -98,12 +98,12 @@ def resolve_precision(device: torch.device, precision: str, *, for_training: boo
         )
     has_kernels = torch.backends.quantized.engine != "none"
     if precision == "int8" and (device.type != "cpu" or not has_kernels):
-        is_here = device.type == "cpu"
-        reason = "this torch has no kernels for it" if is_here else f"not on {device}"
+        is_cpu = device.type == "cpu"
+        reason = "this torch has no kernels for it" if is_cpu else f"not on {device}"
         raise ConfigError(
             f"int8 weights are for decoding on a CPU: {reason}",
             where="--precision",
-            hint="--precision bf16" if is_here else "--precision bf16, or add --device cpu",
+            hint="--precision bf16" if is_cpu else "--precision bf16, or add --device cpu",
             kind="config.value",
         )
     if precision == "bf16" and _emulates_bf16(device):
