@@ -31,7 +31,7 @@ def reproduced(name: str, task: str) -> str:
     summaries = reproduced_rows(experiment, task)
     if not summaries:
         return "Not measured yet."
-    lines = " ".join(notes(experiment, summaries))
+    lines = "\n".join(f"- {note}" for note in notes(experiment, summaries))
     return f"{table(*reproduced_table(experiment, summaries))}\n\n{lines}"
 
 

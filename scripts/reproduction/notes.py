@@ -20,8 +20,9 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
     results = [result for summary in summaries for result in summary.results]
     first = results[0]
     data, split = first.data, experiment.splits[-1]
+    corpus = first.task if data["name"] == first.task else f"{first.task}, corpus {data['name']}"
     lines = [
-        f"{first.task}: {data['name']}, {data['pairs']:,} training pairs; "
+        f"{corpus}: {data['pairs']:,} training pairs, "
         f"{first.splits[split].sentences:,} sentences of {split}."
     ]
     if data["is_subset"]:

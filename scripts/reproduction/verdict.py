@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jtrans.errors import how_many
 from jtrans.evaluation.significance import PairedResult, p_text
 from scripts.reproduction.catalogue import Experiment, find_experiment
 from scripts.reproduction.results import RowResult
 from scripts.reproduction.summary import (
-    BLEU,
     FEWEST_SEEDS,
     RowSummary,
     fewest_runs,
-    processor_minutes,
 )
-from scripts.reproduction.table import minutes_of
 
 LENGTHS = {"equal-updates": "{} updates", "equal-time": "{} minutes"}  # of training, by setting
 
@@ -49,23 +45,17 @@ def verdict(experiment: Experiment, summaries: Sequence[RowSummary]) -> str:
 
 
 def _facts(base: RowSummary, rows: Sequence[RowSummary], split: str) -> list[str]:
-    """Return the sentences about a baseline and its rows."""
-    lines = [f"`{base.row.name}`: {_measured(base, split)}."]
-    pairs = []
-    for row in rows:
-        pair = row.verdicts.get(split)
-        if pair is None:
-            continue
-        pairs.append(pair)
+    """Return the sentences about a baseline and its rows: the conclusion, then the differences."""
+    pairs = [pair for row in rows if (pair := row.verdicts.get(split)) is not None]
+    differences = []
+    for pair in pairs:
         sign = "significant" if pair.is_significant else "not significant"
-        test = f"{sign} ({p_text(pair.p_value, pair.samples)})"
+        test = f"{sign}, {p_text(pair.p_value, pair.samples)}"
         if fewest_runs(pair) < FEWEST_SEEDS:
             test = "too few seeds for a test"
-        lines.append(
-            f"`{row.row.name}`: {_measured(row, split)}; {pair.difference:+.2f} BLEU, {test}."
-        )
-    lines.append(f"**{conclusion(pairs)}**")
-    return lines
+        differences.append(f"{pair.difference:+.2f} for `{pair.system}` ({test})")
+    beside = f"Differences in BLEU to `{base.row.name}`: {', '.join(differences)}."
+    return [f"**{conclusion(pairs)}**", beside]
 
 
 def conclusion(pairs: Sequence[PairedResult]) -> str:
@@ -90,20 +80,6 @@ def conclusion(pairs: Sequence[PairedResult]) -> str:
         parts.append(f"no verdict{rows}: {counts} of at least {FEWEST_SEEDS} seeds {verb} measured")
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
-
-
-def _measured(summary: RowSummary, split: str) -> str:
-    """Return size, score and time of a row."""
-    results = summary.results
-    spread = summary.deviation(split, BLEU)
-    score = f"{summary.mean(split, BLEU):.2f}" + ("" if spread is None else f" ± {spread:.2f}")
-    seeds = how_many(len(results), "seed")
-    size = f"{results[0].parameters / 1e6:.2f} M parameters"
-    kind, minutes = "processor minutes", processor_minutes(results)
-    if minutes is None:
-        kind, minutes = "minutes", [float(result.training["minutes"]) for result in results]
-    each = "" if len(results) == 1 else " each"
-    return f"{size}, {score} BLEU over {seeds}, {minutes_of(minutes)} {kind}{each}"
 
 
 def _limits(setting: str) -> list[str]:
