@@ -1,4 +1,4 @@
-"""`jtrans info`: versions, devices and folders, for bug reports; or one run."""
+"""`jtrans info`: versions, devices and folders, for bug reports; or runs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,22 +31,23 @@ _PACKAGES = (
 
 
 def info(
-    run: str | None = argument("RUN", "Describe this run.", default=None), as_json: bool = JSON
+    runs: list[str] | None = argument(
+        "RUN", "Describe this run, or compare several.", default=None
+    ),
+    as_json: bool = JSON,
 ) -> None:
-    """Print versions, devices and folders for a bug report, or how a run was trained.
+    """Print versions, devices and folders for a bug report, or how runs were trained.
 
     [bold]Examples[/bold]
 
     jtrans info
 
     jtrans info @last
-    """
-    if run is not None:
-        from jtrans.cli.run_info import run_values, show_run
-        from jtrans.runs import find_run
 
-        described = run_values(find_run(run))
-        console.print_json(described) if as_json else show_run(described)
+    jtrans info runs/mine-*     # a row for each run, and the settings that differ
+    """
+    if runs:
+        _show_runs(runs, as_json=as_json)
         return
     from jtrans.config import RECIPES
     from jtrans.models.zoo import installed_systems
@@ -73,6 +75,21 @@ def info(
         console.print_json(values)
         return
     print_table(["about", "value"], _rows(values))
+
+
+def _show_runs(names: Sequence[str], *, as_json: bool) -> None:
+    """Print a description of a run, or a comparison of several."""
+    from jtrans.cli.run_comparison import comparison_values, show_comparison
+    from jtrans.cli.run_info import run_values, show_run
+    from jtrans.runs import find_run
+
+    runs = [find_run(name) for name in names]
+    if len(runs) == 1:
+        described = run_values(runs[0])
+        console.print_json(described) if as_json else show_run(described)
+        return
+    compared = comparison_values(runs)
+    console.print_json(compared) if as_json else show_comparison(compared)
 
 
 def _rows(values: dict[str, Any]) -> list[list[str]]:

@@ -110,26 +110,23 @@ def show_run(values: Mapping[str, Any]) -> None:
 
 
 def _rows(values: Mapping[str, Any]) -> list[list[str]]:
-    from jtrans.cli.train.ending import REASONS, returns_text, skipped_text, window_text
+    from jtrans.cli.train.ending import returns_text, skipped_text, window_text
     from jtrans.cli.train.table import duration
 
     best, checkpoints, restarts = values["best"], values["checkpoints"], values["restarts"]
     count = f"{values['parameters']:,}" if values["parameters"] else "unknown number of"
     frozen = f", and {values['frozen_parameters']:,} frozen" if values["frozen_parameters"] else ""
-    ended = {"stopped": "stopped by a signal", "failed": values["fault"], **REASONS}.get(
-        values["reason"], values["reason"]
-    )
     counts = f"{how_many(values['updates'], 'update')}, {how_many(values['epochs'], 'epoch')} begun"
     ways = f", started {restarts + 1} times" if restarts else ""
     trained = f"{counts}, {duration(values['seconds'])}{ways}"
     if values["state"] == "imported":
-        ended, trained = values["imported"], "elsewhere"
+        trained = "elsewhere"
     rows = [
         ["system", f"{values['system']}, {count} parameters{frozen}"],
         ["corpus", values["data"] or "none"],
         *([name, _settings(section)] for name, section in values["settings"].items()),
         ["trained", trained],
-        ["state", f"{values['state']}{f': {ended}' if ended else ''}"],
+        ["state", state_text(values)],
     ]
     if damaged := values["damaged_log_lines"]:
         rows.append(["log", f"{how_many(damaged, 'damaged line')} left out here"])
@@ -157,6 +154,17 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
         rows.append(["memory", f"{split} did not fit, split in half"])
     names = [f"{update:,}" for update in checkpoints] + values["averages"]
     return [*rows, ["checkpoints", ", ".join(names) or "none yet"]]
+
+
+def state_text(values: Mapping[str, Any]) -> str:
+    """Return the state of a run, described by the values of `run_values`, and the reason for it."""
+    from jtrans.cli.train.ending import REASONS
+
+    reason = values["imported"] if values["state"] == "imported" else values["reason"]
+    ended = {"stopped": "stopped by a signal", "failed": values["fault"], **REASONS}.get(
+        reason, reason
+    )
+    return f"{values['state']}{f': {ended}' if ended else ''}"
 
 
 def _curves(values: Mapping[str, Any]) -> list[list[str]]:

@@ -92,6 +92,42 @@ def test_the_description_of_a_run_is_readable(run: Run, jtrans: Jtrans) -> None:
     assert [row[1] for row in table] == ["update", "2", "4", "6"]
 
 
+def test_several_runs_are_compared(run: Run, jtrans: Jtrans, tmp_path: Path) -> None:
+    """A row for each run, and only the settings that differ."""
+    new = Run.create(
+        tmp_path / "runs" / "wider",
+        tiny_config(model={"width": 12}, validate_every=2, stop={"metric": "valid-bleu"}),
+        run.pipeline,
+        {"data": run.info["data"]},
+    )
+    values = json.loads(jtrans("info", "small", "wider", "--json").out)
+    assert [each["name"] for each in values["runs"]] == ["small", "wider"]
+    assert [each["state"] for each in values["runs"]] == ["finished", "new"]
+    differences = values["differences"]
+    assert differences["model.width"][1] == 12 != differences["model.width"][0]
+    assert differences["training.keep.window"] == [2, 0]
+    assert differences["training.stop.metric"] == [None, "valid-bleu"]
+    assert "training.validate_every" not in differences and "data" not in differences
+    result = jtrans("info", run.folder, new.folder)
+    small, wider = (line.split() for line in result.out.splitlines()[1:3])
+    losses = [each["valid_loss"] for each in values["runs"][0]["validations"]]
+    assert (small[0], small[2], small[5]) == ("small", "6", f"{min(losses):.3f}")
+    assert (wider[0], wider[2:]) == ("wider", ["0", "0", "0:00", "-", "-", "new"])
+    rows = [line.split() for line in result.out.splitlines()]
+    assert ["setting", "small", "wider"] in rows and [
+        "training.stop.metric",
+        "-",
+        "valid-bleu",
+    ] in rows
+
+
+def test_equal_runs_have_no_table_of_settings(run: Run, jtrans: Jtrans) -> None:
+    shutil.copytree(run.folder, run.folder.parent / "twin")
+    assert "setting" not in jtrans("info", "small", "twin").out
+    result = jtrans("info", "small", "@last", "small")
+    assert result.code == 2 and "small is given twice" in result.err
+
+
 def test_checkpoints_that_are_being_written_are_not_listed(run: Run, jtrans: Jtrans) -> None:
     [whole, *_] = run.checkpoints()
     for name in ("middle", ".average.77.tmp", ".step-00000099.77.tmp"):
