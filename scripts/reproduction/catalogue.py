@@ -13,6 +13,8 @@ from jtrans.errors import ConfigError, name_hint, usage_error
 from scripts.reproduction.settings import limit_named
 
 FOLDER = Path(__file__).parent
+# of an experiment
+KEYS = ("title", "rows", "rows_of", "splits", "splits_of", "analyses", "tasks", "setting", "set")
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,8 @@ def find_experiment(name: str, task: str | None) -> Experiment:
     """Return an experiment by its name.
 
     Raises:
-        ConfigError: there is no such experiment, or it is not meant for the task.
+        ConfigError: there is no such experiment, it has an unknown key, or it is not meant for the
+            task.
     """
     described = _read()["experiments"]
     if name not in described:
@@ -123,6 +126,14 @@ def find_experiment(name: str, task: str | None) -> Experiment:
             kind="reproduce.experiment",
         )
     experiment = described[name]
+    for key in experiment:
+        if key not in KEYS:
+            raise ConfigError(
+                f"unknown key {key} in the experiment {name}",
+                where=str(FOLDER / "experiments.toml"),
+                hint=name_hint(key, KEYS),
+                kind="reproduce.experiment",
+            )
     rows = (
         described[experiment["rows_of"]]["rows"] if "rows_of" in experiment else experiment["rows"]
     )
@@ -160,6 +171,11 @@ def _has_recipes(rows: Sequence[Mapping[str, Any]], task: str) -> bool:
 def task_pairs() -> dict[str, int]:
     """Return the number of pairs in the complete training text of every task."""
     return {name: int(task["pairs"]) for name, task in _read()["tasks"].items()}
+
+
+def is_scored_in_lower_case(task: str) -> bool:
+    """Return whether the paper scores the cased text of a task without case."""
+    return bool(_read()["tasks"].get(task, {}).get("lowercase", False))
 
 
 def parse_rows(text: str) -> list[str]:

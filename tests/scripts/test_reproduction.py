@@ -28,6 +28,7 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CheckpointError, ConfigError
 from jtrans.evaluation.significance import PairedResult
 from jtrans.models.zoo import build_model, system_configs
+from jtrans.progress import Silent
 from jtrans.runs import Run
 from jtrans.training.session import train
 from scripts.reproduction import command, work
@@ -36,6 +37,7 @@ from scripts.reproduction.catalogue import (
     Row,
     experiment_names,
     find_experiment,
+    is_scored_in_lower_case,
     task_pairs,
 )
 from scripts.reproduction.configuration import is_of_recipe, limited, row_config
@@ -117,6 +119,19 @@ def test_experiments_score_splits_of_their_corpus_and_all_that_are_published(tas
         published = {key for row in experiment.rows for key in row.published.get(task, {})}
         if name.startswith("table"):
             assert published <= {"perplexity", *experiment.splits}
+
+
+def test_rows_are_scored_without_case_where_the_paper_does(done: Path, data: Path) -> None:
+    """Its numbers are of lower-cased text, which some corpora do not have."""
+    for task, _ in find_experiment("table2", "iwslt14-de-en").rows[0].published.items():
+        options = find_entry(task).options
+        assert options.get("lowercase", False) != is_scored_in_lower_case(task)
+    run = Run.open(done / "runs" / "transformer-small-1")
+    corpus = PreparedCorpus.open(data)
+    for task, case in (("iwslt15-vi-en", "lc"), ("grammar-de-en", "mixed")):
+        job = Job(task, corpus, done, device="cpu")
+        scores = score_split(job, run, "best", "test", Silent())
+        assert f"|case:{case}|" in scores.signature
 
 
 def test_published_numbers_are_those_that_the_recipes_cite() -> None:

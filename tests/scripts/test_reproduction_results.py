@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from jtrans.errors import ConfigError
 from scripts.reproduction import catalogue, command
 from scripts.reproduction.catalogue import find_experiment
 from scripts.reproduction.configuration import row_config
@@ -261,6 +262,18 @@ def test_no_band_is_offered_of_what_a_run_of_the_recipe_does_not_give(change: Ch
     assert demo_summary(change).expected("test", "demo") is None
 
 
+def test_no_band_is_offered_of_scores_without_case_of_cased_text() -> None:
+    """`jtrans score` compares its own score, which has the case of the text."""
+
+    def moved(task: str) -> RowSummary:
+        return demo_summary(
+            lambda v: v.update(task=task, data={**v["data"], "catalogue": task, "name": task})
+        )
+
+    assert moved("iwslt14-de-en").expected("test", "table2") is not None
+    assert moved("nist-zh-en").expected("test", "table2") is None
+
+
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_no_band_is_offered_of_few_seeds(seeds: int) -> None:
     assert demo_summary(lambda v: None, seeds).expected("test", "demo") is None
@@ -438,7 +451,11 @@ def test_the_documented_experiment_is_a_valid_one(monkeypatch: pytest.MonkeyPatc
         for row in experiment.rows
     )
     assert (deeper.training.max_updates, deeper.model.model_dump()["encoder_layers"]) == (5000, 6)
+    assert deeper.training.learning_rate == 1e-3
     assert deeper == averaged and experiment.rows[2].checkpoint() == "average-5"
+    experiments["mine"]["overrides"] = experiments["mine"].pop("set")
+    with pytest.raises(ConfigError, match="unknown key overrides in the experiment mine"):
+        find_experiment("mine", "multi30k-de-en")
 
 
 @pytest.mark.parametrize("folder", sorted(each.name for each in KEPT.parent.glob("*.*-*")))
