@@ -11,8 +11,9 @@ every joint brings both to one scale. The columns have their own embeddings. The
 for an RNMT+ encoder that is already trained and frozen: see `training.init_from` and
 `training.freeze`, whose patterns find it under ``encoder.rnmt.*``.
 
-The paper leaves open, and we chose: the layer norms, the depth of the cascade (4), no positions in
-it, and the projection of the columns back to the width of the model.
+The paper describes both in its appendices, which we did not have. We chose the layer norms, the
+depth of the cascade (4), no positions in it, and the projection of the columns back to the width
+of the model (``project``), which the paper only concatenates.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ NAMES += ["demo/transformer", "demo/reformer-base", "demo/reformer-fast"]
 NAMES += ["demo/reformer-fast-tiny"]
 NAMES += ["demo/dlcl", "demo/transformer-small", "demo/transformer-pp", "demo/rnmt-plus"]
 DEEP = ["transformer-post-6", "transformer-pre-20", "dlcl-post-6", "dlcl-post-25", "dlcl-pre-6"]
-DEEP += ["dlcl-pre-30"]
+DEEP += ["dlcl-pre-30", "transformer", "transformer-big"]
 NAMES += [f"wmt14-en-de/{name}" for name in DEEP]
 NAMES += [f"multi30k-de-en/{name}" for name in ("transformer", "dlcl")]
 NAMES += [f"multi30k-de-en/{name}" for name in ("reformer-base", "reformer-fast")]
@@ -67,6 +67,8 @@ SIZES = {
     "wmt14-en-de/convs2s": ((40_000, 40_000), 209_569_920),
     "wmt14-en-fr/convs2s": ((40_000, 40_000), 258_111_616),
     "iwslt14-de-en/convs2s": (DE_EN, 9_618_384),
+    "wmt14-en-de/transformer": (WMT, 63_082_496),
+    "wmt14-en-de/transformer-big": (WMT, 214_245_376),
     "wmt14-en-de/transformer-post-6": (EN_DE_WMT, 61_566_976),
     "wmt14-en-de/transformer-pre-20": (EN_DE_WMT, 105_702_400),
     "wmt14-en-de/dlcl-post-6": (EN_DE_WMT, 61_579_320),
