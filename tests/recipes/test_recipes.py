@@ -21,8 +21,8 @@ NAMES += ["demo/transformer", "demo/reformer-base", "demo/reformer-fast"]
 NAMES += ["demo/reformer-fast-tiny"]
 NAMES += ["demo/dlcl", "demo/transformer-small", "demo/transformer-pp", "demo/rnmt-plus"]
 DEEP = ["transformer-post-6", "transformer-pre-20", "dlcl-post-6", "dlcl-post-25", "dlcl-pre-6"]
-DEEP += ["dlcl-pre-30", "transformer", "transformer-big"]
-NAMES += [f"wmt14-en-de/{name}" for name in DEEP]
+DEEP += ["dlcl-pre-30", "transformer", "transformer-big", "transformer-pre-6", "transformer-8k"]
+NAMES += [*(f"wmt14-en-de/{name}" for name in DEEP), "wmt14-en-fr/transformer-8k"]
 NAMES += [f"multi30k-de-en/{name}" for name in ("transformer", "dlcl")]
 NAMES += [f"multi30k-de-en/{name}" for name in ("reformer-base", "reformer-fast")]
 NAMES += ["multi30k-en-de/transformer-tiny"]
@@ -69,6 +69,9 @@ SIZES = {
     "iwslt14-de-en/convs2s": (DE_EN, 9_618_384),
     "wmt14-en-de/transformer": (WMT, 63_082_496),
     "wmt14-en-de/transformer-big": (WMT, 214_245_376),
+    "wmt14-en-de/transformer-8k": ((32_000, 32_000), 375_409_920),
+    "wmt14-en-fr/transformer-8k": ((32_000, 32_000), 375_409_920),
+    "wmt14-en-de/transformer-pre-6": (EN_DE_WMT, 61_569_024),
     "wmt14-en-de/transformer-post-6": (EN_DE_WMT, 61_566_976),
     "wmt14-en-de/transformer-pre-20": (EN_DE_WMT, 105_702_400),
     "wmt14-en-de/dlcl-post-6": (EN_DE_WMT, 61_579_320),
@@ -125,7 +128,7 @@ def test_a_recipe_is_for_its_corpus_and_system(name: str) -> None:
     assert config.data.corpus == ("grammar-de-en" if corpus == "demo" else corpus)
     assert config.model.system == re.sub(
         "-(scaled|small|tiny|(pre|post)-[0-9]+|2018-(max|attention)|t2r|r2t|cascade|columns"
-        "|big|no-[a-z]+|plain|centred)$",
+        "|big|8k|no-[a-z]+|plain|centred)$",
         "",
         system,
     )
