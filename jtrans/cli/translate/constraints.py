@@ -41,65 +41,27 @@ def constraint_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {FIELDS[name][1]: value for name, value in constraints.items()}
 
 
+@dataclass(frozen=True)
 class ConstraintFile:
-    """A file with one line for each line of the input.
+    """A file with one line for each line of the input."""
 
-    Args:
-        option: the option that names the file.
-        name: the path of the file.
-        total: the number of input lines, None if unknown.
+    option: str  # that names the file
+    name: str  # its path
+    lines: Sequence[str]
 
-    Raises:
-        CorpusError: the file is missing, not UTF-8 text, or does not have `total` lines.
-    """
+    @classmethod
+    def read(cls, option: str, name: str, total: int | None) -> ConstraintFile:
+        """Read a file; `total` is the number of input lines, None if unknown.
 
-    def __init__(self, option: str, name: str, total: int | None) -> None:
+        Raises:
+            CorpusError: the file is missing, not UTF-8 text, or does not have `total` lines.
+        """
         from jtrans.corpora.lines import LineFile
 
-        self.option, self.name = option, name
-        self.lines: Sequence[str] = LineFile(Path(name))
-        self._used = 0
-        if total is not None and total != len(self.lines):
-            raise self.other_lines(f"{total:,}")
-
-    @property
-    def left(self) -> int:
-        """The number of lines not yet used."""
-        return len(self.lines) - self._used
-
-    def keep(self, part: range) -> None:
-        """Keep only these lines, counted from 0."""
-        from jtrans.corpora.lines import Part
-
-        self.lines = Part(self.lines, part)
-
-    def next(self, count: int) -> Sequence[str]:
-        """Return the next `count` lines.
-
-        Raises:
-            CorpusError: there are fewer.
-        """
-        self.skip(count)
-        return self.lines[self._used - count : self._used]
-
-    def skip(self, count: int) -> None:
-        """Skip the next `count` lines.
-
-        Raises:
-            CorpusError: there are fewer.
-        """
-        self._used += count
-        if self._used > len(self.lines):
-            raise self.other_lines("more")
-
-    def check_all_used(self) -> None:
-        """Refuse lines beyond the end of the input.
-
-        Raises:
-            CorpusError: there are some.
-        """
-        if self._used != len(self.lines):
-            raise self.other_lines(f"{self._used:,}")
+        file = cls(option, name, LineFile(Path(name)))
+        if total is not None and total != len(file.lines):
+            raise file.other_lines(f"{total:,}")
+        return file
 
     def other_lines(self, total: str) -> CorpusError:
         """Return the error for an input with another number of lines."""
@@ -111,11 +73,12 @@ class ConstraintFile:
         )
 
 
-@dataclass(frozen=True)
+@dataclass
 class ConstraintFiles:
-    """The files of constraints; phrases are separated by tabs."""
+    """The files of constraints, read in step; phrases are separated by tabs."""
 
     files: Mapping[str, ConstraintFile]  # by field of `Constraints`
+    used: int = 0  # lines read so far
 
     def __bool__(self) -> bool:
         """Whether there is any file."""
@@ -128,8 +91,11 @@ class ConstraintFiles:
 
     def keep(self, part: range) -> None:
         """Keep only the constraints of these lines, counted from 0."""
-        for file in self.files.values():
-            file.keep(part)
+        from jtrans.corpora.lines import Part
+
+        self.files = {
+            kind: replace(file, lines=Part(file.lines, part)) for kind, file in self.files.items()
+        }
 
     def digests(self) -> dict[str, str]:
         """Return the sha256 of each file."""
@@ -139,15 +105,15 @@ class ConstraintFiles:
 
     def skip(self, count: int) -> None:
         """Skip the constraints of the next `count` lines."""
-        for file in self.files.values():
-            file.skip(count)
+        self.used += count
 
     def begin_of(self, lines: Sequence[str]) -> tuple[Sequence[str], CorpusError | None]:
         """Return the next input lines that all files cover, and the error for the first beyond."""
-        shortest = min(self.files.values(), key=lambda file: file.left, default=None)
-        if shortest is None or shortest.left >= len(lines):
+        if not self.files:
             return lines, None
-        return lines[: shortest.left], shortest.other_lines("more")
+        shortest = min(self.files.values(), key=lambda file: len(file.lines))
+        left = len(shortest.lines) - self.used
+        return (lines, None) if left >= len(lines) else (lines[:left], shortest.other_lines("more"))
 
     def check_all_used(self) -> None:
         """Refuse lines beyond the end of the input.
@@ -156,7 +122,8 @@ class ConstraintFiles:
             CorpusError: there are some.
         """
         for file in self.files.values():
-            file.check_all_used()
+            if len(file.lines) != self.used:
+                raise file.other_lines(f"{self.used:,}")
 
     def next(self, fields: Sequence[Mapping[str, Any]], first: int) -> list[Constraints] | None:
         """Return the constraints of the next lines; None if there are none.
@@ -166,36 +133,29 @@ class ConstraintFiles:
             first: the number of the first line, counted from 0.
 
         Raises:
-            CorpusError: a file has fewer lines, or a line has the same constraint twice.
+            CorpusError: a line has the same constraint twice.
         """
-        lines = {kind: file.next(len(fields)) for kind, file in self.files.items()}
-        return self._join(fields, first, lines)
+        constraints = self.at(self.used, fields, first)
+        self.skip(len(fields))
+        return constraints
 
     def at(
         self, place: int, fields: Sequence[Mapping[str, Any]], first: int
     ) -> list[Constraints] | None:
         """Return what `next` does for the lines from `place` on, without using them up."""
-        part = slice(place, place + len(fields))
-        lines = {kind: file.lines[part] for kind, file in self.files.items()}
-        return self._join(fields, first, lines)
-
-    def _join(
-        self, fields: Sequence[Mapping[str, Any]], first: int, lines: Mapping[str, Sequence[str]]
-    ) -> list[Constraints] | None:
-        if not lines and not any(fields):
+        if not self.files and not any(fields):
             return None
         from jtrans.decoding.options import Constraints
 
         result = [Constraints(**values) for values in fields]
-        for kind, of_kind in lines.items():
-            for i, line in enumerate(of_kind):
+        for kind, file in self.files.items():
+            for i, line in enumerate(file.lines[place : place + len(fields)]):
                 if not line:
                     continue
                 if getattr(result[i], kind) or (kind == "prefix" and result[i].prefix_tokens):
                     raise CorpusError(
-                        f"line {first + i + 1:,} has a constraint in the input and in "
-                        f"{self.files[kind].name}",
-                        where=self.files[kind].option,
+                        f"line {first + i + 1:,} has a constraint in the input and in {file.name}",
+                        where=file.option,
                         hint="leave out the file, or the field of the JSON object",
                         kind="corpus.jsonl",
                     )

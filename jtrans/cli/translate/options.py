@@ -133,7 +133,7 @@ class ConstraintOptions:
         kinds = zip(("prefix", "required", "forbidden"), self.files().items(), strict=True)
         return ConstraintFiles(
             {
-                kind: ConstraintFile(option, name, total)
+                kind: ConstraintFile.read(option, name, total)
                 for kind, (option, name) in kinds
                 if name is not None
             }
