@@ -38,7 +38,7 @@ class Answer:
     words: Sequence[Sequence[str]]  # those of each translation
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LinesRequest:
     """Lines to translate, and the future answers."""
 
@@ -59,7 +59,7 @@ class RequestQueue:
         self._requests: queue.Queue[LinesRequest] = queue.Queue()
         self._lock = threading.Lock()
         self._lines = 0
-        self._asked: dict[int, LinesRequest] = {}  # unanswered requests, by identity
+        self._asked: set[LinesRequest] = set()  # unanswered requests
         self._is_stopped = False
 
     def ask(self, request: LinesRequest) -> list[Answer]:
@@ -119,17 +119,17 @@ class RequestQueue:
                     kind="serve.busy",
                 )
             self._lines += lines
-            self._asked[id(request)] = request
+            self._asked.add(request)
 
     def _leave(self, request: LinesRequest) -> None:
         with self._lock:
             self._lines -= len(request.lines)
-            del self._asked[id(request)]
+            self._asked.remove(request)
 
     def _stop(self) -> None:
         with self._lock:
             self._is_stopped = True
-            for request in self._asked.values():
+            for request in self._asked:
                 with contextlib.suppress(InvalidStateError):  # already answered
                     request.answers.set_exception(_stopping())
 
