@@ -14,14 +14,16 @@ from jtrans.evaluation.systems import MULTI_BLEU, TITLES, Evaluation, SeedGroup,
 from jtrans.evaluation.target import TargetLanguage
 
 # detail of a run -> heading
-RUN_COLUMNS = {
+COLUMNS = {
     "parameters": "parameters",
     "frozen_parameters": "frozen",
     "tokens_per_second": "tokens/s",
+    "pos_accuracy": "POS accuracy",
+    "entity_f1": "entity F1",
 }
-TAG_COLUMNS = {"pos_accuracy": "POS accuracy", "entity_f1": "entity F1"}  # in per cent
+IN_PER_CENT = ("pos_accuracy", "entity_f1")
+RIGHT = tuple(COLUMNS.values())  # right-aligned
 MUCH_BLEU = 0.5  # a brevity penalty that costs as much is mentioned
-RIGHT = (*RUN_COLUMNS.values(), *TAG_COLUMNS.values())  # right-aligned
 
 
 @dataclass(frozen=True)
@@ -118,11 +120,11 @@ class ScoreReport:
     def _table(self) -> tuple[list[str], list[list[str]]]:
         known = [
             name
-            for name in (*RUN_COLUMNS, *TAG_COLUMNS)
+            for name in COLUMNS
             if any(details.get(name) is not None for details in self.details)
         ]
         titles = [TITLES.get(name, name) for name in self.evaluation.metrics]
-        columns = ["system", *titles, *({**RUN_COLUMNS, **TAG_COLUMNS}[name] for name in known)]
+        columns = ["system", *titles, *(COLUMNS[name] for name in known)]
         rows = []
         for index, group in enumerate(self.evaluation.groups):
             paired = [pair for pair in self.evaluation.paired if pair.index == index]
@@ -195,14 +197,7 @@ class ScoreReport:
 
     def _run_cells(self, number: int, known: Sequence[str]) -> list[str]:
         details = self._details_of(number)
-        return [
-            ""
-            if details.get(name) is None
-            else f"{100 * details[name]:.1f}"
-            if name in TAG_COLUMNS
-            else f"{details[name]:,.0f}"
-            for name in known
-        ]
+        return [_cell(name, details.get(name)) for name in known]
 
     def _group_sentences(self, group: SeedGroup) -> Iterator[str]:
         values = ", ".join(_spread(group, name) for name in self.evaluation.metrics)
@@ -218,6 +213,12 @@ class ScoreReport:
             f"{group.runs[0].name}, window of {len(updates)} validations, updates {updates[0]} to "
             f"{updates[-1]}: {values} (mean ± sd)"
         )
+
+
+def _cell(name: str, value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{100 * value:.1f}" if name in IN_PER_CENT else f"{value:,.0f}"
 
 
 def _lengths(system: SystemScores) -> dict[str, float | None]:
