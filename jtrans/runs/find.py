@@ -25,20 +25,12 @@ def find_run(name: str, *, without: Collection[Path] = ()) -> Run:
         CheckpointError: there is no such run; the hint names the closest.
     """
     if name == "@last":
-        left_out = {folder.resolve() for folder in without}
-        runs = [folder for folder in list_runs() if folder.resolve() not in left_out]
-        if not runs:
-            raise CheckpointError(
-                f"there are no {'other ' if without else ''}runs under runs/ yet",
-                hint="create one with jtrans train",
-                kind="run.missing",
-            )
-        own = [folder for folder in runs if not _is_trial(folder)] or runs
-        return Run.open(max(own, key=lambda folder: (folder / "run.json").stat().st_mtime))
-    for folder in (Path(name), RUNS / name):
+        return _last_run(without)
+    places = (Path(name), RUNS / name)
+    for folder in places:
         if Run.exists(folder):
             return Run.open(folder)
-    for folder in (Path(name), RUNS / name):
+    for folder in places:
         if inside := sorted(path.parent for path in folder.glob("[!.]*/run.json")):
             raise CheckpointError(
                 f"{folder} is not a run, but holds {len(inside)}",
@@ -46,7 +38,7 @@ def find_run(name: str, *, without: Collection[Path] = ()) -> Run:
                 + (" ..." if len(inside) > MOST_NAMED else ""),
                 kind="run.missing",
             )
-    for folder in (Path(name), RUNS / name):
+    for folder in places:
         if folder.is_dir():
             return Run.open(folder)
     if Path(name).is_file():
@@ -66,6 +58,19 @@ def find_run(name: str, *, without: Collection[Path] = ()) -> Run:
         hint=command or name_hint(wanted, names, "create one with jtrans train"),
         kind="run.missing",
     )
+
+
+def _last_run(without: Collection[Path]) -> Run:
+    left_out = {folder.resolve() for folder in without}
+    runs = [folder for folder in list_runs() if folder.resolve() not in left_out]
+    if not runs:
+        raise CheckpointError(
+            f"there are no {'other ' if without else ''}runs under runs/ yet",
+            hint="create one with jtrans train",
+            kind="run.missing",
+        )
+    own = [folder for folder in runs if not _is_trial(folder)] or runs
+    return Run.open(max(own, key=lambda folder: (folder / "run.json").stat().st_mtime))
 
 
 def list_runs() -> list[Path]:
