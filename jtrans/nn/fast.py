@@ -110,7 +110,7 @@ def form_in_blocks(
         has_norm: whether there is a norm before the block, whose result is recomputed.
         arguments: the further arguments of the block.
     """
-    if arguments.get("cache") is not None:
+    if arguments.pop("cache", None) is not None:
         return None  # called at every step of a search: the cheapest tests come first
     if not torch.is_grad_enabled():
         if not is_large(x):

@@ -32,7 +32,6 @@ def self_attention_in_blocks(
     *,
     bias: Tensor | None = None,
     causal: bool = False,
-    cache: None = None,
     keeps: bool = True,
 ) -> Tensor:
     """Return ``x + dropout(attention(LN(x)))``, of the shape of `x`.
@@ -44,7 +43,6 @@ def self_attention_in_blocks(
         dropout: dropout of the result.
         bias: 0 or -inf, broadcasts to [B, H, L, L], for a grid to [B, A, H, L, L].
         causal: position l attends to 0..l only.
-        cache: always None: forms in blocks have no cache.
         keeps: save the weights and the mixed values for the backward pass.
     """
     is_grid = x.dim() == 4
@@ -75,11 +73,10 @@ def target_attention_in_blocks(
     norm: nn.LayerNorm,
     dropout: SharedDropout,
     *,
-    cache: None = None,
     slot_bias: None = None,
     keeps: bool = True,
 ) -> Tensor:
-    """Apply `self_attention_in_blocks` along T of a grid, [B, T, S, E]; there is no cache."""
+    """Apply `self_attention_in_blocks` along T of a grid, [B, T, S, E]."""
     return self_attention_in_blocks(block.attention, x, norm, dropout, causal=True, keeps=keeps)
 
 
