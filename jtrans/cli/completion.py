@@ -90,8 +90,7 @@ def checkpoints(context: typer.Context, incomplete: str) -> list[str]:
     typed = [*([runs] if isinstance(runs, str) else runs), *context.args]
     names = ["best", "last"]
     with contextlib.suppress(JtransError):
-        folder = find_run(typed[0] if typed else "@last").checkpoints_folder
-        saved = sorted({path.parent.name for path in folder.glob("[!.]*/*.safetensors")})
+        saved = find_run(typed[0] if typed else "@last").saved_names()
         # an update by its number, an average by its name
         names += [name.removeprefix("step-").lstrip("0") or "0" for name in saved]
     return _fitting(names, incomplete)

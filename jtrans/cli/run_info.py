@@ -80,11 +80,7 @@ def run_values(run: Run) -> dict[str, Any]:
         "returns": plain("return"),
         "splits": sum(event.get("event") == "split" for event in events),
         "checkpoints": [each.update for each in run.checkpoints()],
-        "averages": sorted(
-            path.parent.name
-            for path in run.checkpoints_folder.glob("[!.]*/model.safetensors")
-            if not path.parent.name.startswith("step-")
-        ),
+        "averages": [name for name in run.saved_names() if not name.startswith("step-")],
         "noise_scale": _last(events, "noise_scale"),
         "samples": _last(events, "samples") or [],
         "validations": plain("validation"),

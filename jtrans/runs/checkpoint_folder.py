@@ -43,6 +43,12 @@ class CheckpointFolder:
         ours = [(n, each) for n, each in numbered if n is not None and each.name == step_name(n)]
         return [each for _, each in sorted(ours, key=lambda pair: pair[0])]
 
+    def saved_names(self) -> list[str]:
+        """Return the names of all checkpoints, averages included, in alphabetical order."""
+        # a folder whose name begins with a dot is still being written
+        files = self.checkpoints_folder.glob("[!.]*/*.safetensors")
+        return sorted({path.parent.name for path in files})
+
     @contextlib.contextmanager
     def new_checkpoint(self, name: int | str) -> Iterator[Path]:
         """Yield an empty folder that becomes the checkpoint of that update, or of that name."""
@@ -146,15 +152,13 @@ class CheckpointFolder:
         is_name = folder.name == name and folder.parent == self.checkpoints_folder
         if is_name and (folder / WEIGHTS).is_file():
             return Checkpoint(name, folder)
-        # a folder whose name begins with a dot is still being written
-        complete = self.checkpoints_folder.glob("[!.]*/*.safetensors")
-        names = sorted(path.parent.name for path in complete)
+        names = self.saved_names()
         near = did_you_mean(selector, ["best", "last", *names])
         guess = f"did you mean {near}? " if near else ""
         raise CheckpointError(
             f"the run has no checkpoint {selector}" if names else "the run has no checkpoint yet",
             where=str(self.folder),
-            hint=f"{guess}available: best, last, {', '.join(dict.fromkeys(names))}"
+            hint=f"{guess}available: best, last, {', '.join(names)}"
             if names
             else f"train it: jtrans train {shlex.quote(str(self.folder / 'config.toml'))}",
             kind="checkpoint.missing",
