@@ -14,7 +14,7 @@ from jtrans.config import Config
 from jtrans.errors import JtransError, usage_error
 from jtrans.files import file_digest, read_json, text_digest, write_json, write_text
 from jtrans.scaling.drawing import draw
-from jtrans.scaling.experiment import BASE, SCALED, ModelRuns
+from jtrans.scaling.experiment import ModelRuns
 from jtrans.scaling.result import ScalingResult
 from jtrans.scaling.sizes import ffn_width, layer_counts, width_ratio
 
@@ -92,9 +92,7 @@ def page(result: ScalingResult, picture: str) -> str:
         models=[_model(model) for model in result.runs],
         scaled_sizes=[*layer_counts(scaled).values(), ffn_width(scaled)],
         spreads=[("depth", result.depth), ("width F/E", result.width)],
-        estimates=[
-            (name, result.estimates[name]) for name in (BASE, SCALED) if name in result.estimates
-        ],
+        estimates=list(result.estimates.items()),
         picture=Markup(_SURPLUS.sub("", picture)),
         duration=duration,
     )
