@@ -31,7 +31,7 @@ def run_values(run: Run) -> dict[str, Any]:
     """Return all facts about a run, as the object of --json."""
     from jtrans.models.zoo import system_configs
 
-    config, info, events = run.trained_config(system_configs()), run.info, run.lasting_events()
+    config, events = run.trained_config(system_configs()), run.lasting_events()
     starts = [event for event in events if event.get("event") == "start"]
     end = events[-1] if events and _is_end(events[-1]) else {}
     pointers = run.pointers()
@@ -47,18 +47,7 @@ def run_values(run: Run) -> dict[str, Any]:
         return [_plain(event) for event in events if event.get("event") == kind]
 
     return {
-        "run": str(run.folder),
-        "system": config.model.system,
-        "parameters": info.get("parameters"),
-        "frozen_parameters": info.get("frozen_parameters", 0),
-        "data": info.get("data"),
-        "imported": _origin(info.get("imported")),
-        "jtrans": info.get("jtrans"),
-        "torch": info.get("torch"),
-        "settings": {
-            name: section.model_dump(mode="json", exclude_defaults=True)
-            for name, section in (("model", config.model), ("training", config.training))
-        },
+        **_what_was_trained(run, config),
         "updates": highest("update"),
         "epochs": highest("epoch"),
         "seconds": highest("seconds") or 0.0,
@@ -88,6 +77,25 @@ def run_values(run: Run) -> dict[str, Any]:
     }
 
 
+def _what_was_trained(run: Run, config: Config) -> dict[str, Any]:
+    """Return the model of a run, its data, its settings and the programs that trained it."""
+    info = run.info
+    return {
+        "run": str(run.folder),
+        "system": config.model.system,
+        "parameters": info.get("parameters"),
+        "frozen_parameters": info.get("frozen_parameters", 0),
+        "data": info.get("data"),
+        "imported": _origin(info.get("imported")),
+        "jtrans": info.get("jtrans"),
+        "torch": info.get("torch"),
+        "settings": {
+            name: section.model_dump(mode="json", exclude_defaults=True)
+            for name, section in (("model", config.model), ("training", config.training))
+        },
+    }
+
+
 def show_run(values: Mapping[str, Any]) -> None:
     """Print the values of `run_values` as tables: the run, its samples and its validations."""
     print_table(["run", values["run"]], _rows(values))
@@ -106,7 +114,7 @@ def show_run(values: Mapping[str, Any]) -> None:
 
 
 def _rows(values: Mapping[str, Any]) -> list[list[str]]:
-    from jtrans.cli.train.ending import returns_text, skipped_text, window_text
+    from jtrans.cli.train.ending import window_text
     from jtrans.cli.train.table import duration
 
     best, checkpoints, restarts = values["best"], values["checkpoints"], values["restarts"]
@@ -135,6 +143,16 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
     rows += _curves(values)
     if values["window"]:
         rows.append(["window", window_text(values["window"])])
+    rows += _troubles(values)
+    names = [f"{update:,}" for update in checkpoints] + values["averages"]
+    return [*rows, ["checkpoints", ", ".join(names) or "none yet"]]
+
+
+def _troubles(values: Mapping[str, Any]) -> list[list[str]]:
+    """Return a row for each kind of update that did not go as planned."""
+    from jtrans.cli.train.ending import returns_text, skipped_text
+
+    rows = []
     if values["dropped"]:
         rows.append(["dropped", f"{how_many(values['dropped'], 'update')} of abnormal gradients"])
     if skips := values["skips"]:
@@ -148,8 +166,7 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
     if values["splits"]:
         split = how_many(values["splits"], "micro-batch", "es")
         rows.append(["memory", f"{split} did not fit, split in half"])
-    names = [f"{update:,}" for update in checkpoints] + values["averages"]
-    return [*rows, ["checkpoints", ", ".join(names) or "none yet"]]
+    return rows
 
 
 def state_text(values: Mapping[str, Any]) -> str:
