@@ -70,20 +70,11 @@ def export(
 
     jtrans export runs/fast --to onnx --out graphs
     """
-    from jtrans.decoding.engines.ctranslate2_options import QUANTIZATIONS
     from jtrans.decoding.options import DecodingChoices
     from jtrans.exports import default_folder
     from jtrans.runs import find_run
 
-    check_choice("--to", program, PROGRAMS)
-    if quantize is not None:
-        if program != "ctranslate2":
-            raise usage_error(f"--quantize is for ctranslate2, not for {program}", "leave it out")
-        check_choice("--quantize", quantize, QUANTIZATIONS)
-    if program == "onnx" and beam is not None:
-        raise usage_error(
-            "--beam is for ctranslate2: the graphs of onnx search greedily", "leave it out"
-        )
+    _check_program(program, quantize, beam)
     check_folder_name(out)
     opened = find_run(run)
     # CTranslate2 has only this length penalty: the run must be compared with the same
@@ -120,6 +111,21 @@ def export(
         lost = result.comparison.lost
         console.warn(f"the export loses {lost:.2f} BLEU on {split}, more than {MOST_LOST}")
         raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def _check_program(program: str, quantize: str | None, beam: int | None) -> None:
+    """Refuse an unknown format, and options that it does not have."""
+    from jtrans.decoding.engines.ctranslate2_options import QUANTIZATIONS
+
+    check_choice("--to", program, PROGRAMS)
+    if quantize is not None:
+        if program != "ctranslate2":
+            raise usage_error(f"--quantize is for ctranslate2, not for {program}", "leave it out")
+        check_choice("--quantize", quantize, QUANTIZATIONS)
+    if program == "onnx" and beam is not None:
+        raise usage_error(
+            "--beam is for ctranslate2: the graphs of onnx search greedily", "leave it out"
+        )
 
 
 def _words_of(run: Run) -> str:
