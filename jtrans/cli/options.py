@@ -115,8 +115,6 @@ SETTINGS = option(
     names=["--set"],
 )
 DEVICE = device_option(MACHINE)
-VALID = option("Validation files.", "PREFIX")
-LANGUAGES = option("Source and target language, such as de-en.", "SOURCE-TARGET")
 WORKERS = option("Number of processes.", None, "one per processor", min=1, max=MOST_WORKERS)
 
 
