@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from jtrans.errors import ConfigError, name_hint
+from jtrans.errors import ConfigError, how_many, name_hint
 from jtrans.nn.cpu import matmul_backend
 from jtrans.nn.cpu.malloc import keep_freed_memory
 from jtrans.nn.cpu.threads import usable_threads
@@ -38,8 +38,7 @@ class DeviceInfo:
 
     def describe(self, precision: str) -> str:
         """Return one line, for example ``cpu, 2 threads, fp32 by oneDNN``."""
-        unit = "thread" if self.threads == 1 else "threads"
-        threads = f", {self.threads} {unit}" if self.name == "cpu" else ""
+        threads = f", {how_many(self.threads, 'thread')}" if self.name == "cpu" else ""
         backend = self.matmul_backend if precision == "fp32" else ""
         by = f" by {backend}" if backend else ""
         note = f"; {self.note}" if self.note else ""
