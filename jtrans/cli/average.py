@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from jtrans.cli import console
 from jtrans.cli.options import DEVICE, JSON, argument, option
 from jtrans.cli.tables import print_table
-from jtrans.digits import whole_number
+from jtrans.digits import whole_numbers
 from jtrans.errors import usage_error
 
 if TYPE_CHECKING:
@@ -116,9 +116,8 @@ def _validated(
 def _parse(steps: str | None) -> list[int] | None:
     if steps is None:
         return None
-    numbers = [whole_number(part.strip()) for part in steps.split(",")]
-    updates = [number for number in numbers if number is not None]
-    if len(updates) < len(numbers):
+    updates = whole_numbers(steps)
+    if updates is None:
         raise usage_error(
             f"--steps needs update numbers, not {steps[:60]!r}",
             "for example --steps 1000,2000",

@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from jtrans.cli import completion
-from jtrans.digits import whole_number
+from jtrans.digits import whole_numbers
 from jtrans.errors import JtransError, did_you_mean, name_hint, option_error, usage_error
 from jtrans.processors import MOST_WORKERS, chosen_device
 
@@ -375,9 +375,8 @@ def read_seeds(text: str, settings: Sequence[str] = ()) -> list[int]:
     """
     if any(setting.partition("=")[0].strip() == "training.seed" for setting in settings):
         raise usage_error("--set training.seed and --seeds exclude each other", "use one of them")
-    parts = [whole_number(part.strip()) for part in text.split(",")]
-    numbers = [part for part in parts if part is not None]
-    if len(numbers) < len(parts) or max(numbers) >= 2**32:
+    numbers = whole_numbers(text)
+    if numbers is None or max(numbers) >= 2**32:
         raise _seeds_error(f"--seeds must be whole numbers from 0 to {2**32 - 1}, not {text!r}")
     if len(set(numbers)) < len(numbers):
         raise _seeds_error(f"--seeds needs different numbers, not {text!r}")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jtrans.digits import whole_number
+from jtrans.digits import whole_numbers
 from jtrans.errors import ConfigError, name_hint
 
 BINS = 5  # as in the reference scripts
@@ -121,14 +121,12 @@ def parse_edges(text: str | None) -> tuple[int, ...] | None:
     """
     if text is None:
         return None
-    parts = [whole_number(part.strip()) for part in text.split(",")]
-    edges = tuple(part for part in parts if part is not None)
-    is_rising = all(a < b for a, b in itertools.pairwise(edges))
-    if len(edges) != len(parts) or not is_rising or not edges:
+    edges = whole_numbers(text)
+    if edges is None or not all(a < b for a, b in itertools.pairwise(edges)):
         raise ConfigError(
             f"edges {text!r} are not increasing whole numbers",
             where="--edges",
             hint="--edges 5,10,20 gives the bins 1-5, 6-10, 11-20 and >20",
             kind="config.edges",
         )
-    return edges
+    return tuple(edges)
