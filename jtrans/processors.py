@@ -14,6 +14,7 @@ import contextlib
 import math
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -25,6 +26,8 @@ _DEVICES = ("auto", "cpu", "cuda", "mps")
 _DEVICE = re.compile(r"(cpu|cuda|mps)(:(0|[1-9][0-9]{0,2}))?")
 # Processes of one command. All are started at once: a larger number must be a typing error.
 MOST_WORKERS = 1024
+# the signals that ask a process to end; SIGHUP: its terminal was closed, or the connection lost
+STOPS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
 # How often OpenMP's threads (libgomp) look for work before they sleep: for about 0.3 ms, longer
 # than the pauses between products, or for 15 us on a machine that is shared.
 LOOKS_FOR_WORK = 20_000

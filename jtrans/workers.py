@@ -18,7 +18,7 @@ from multiprocessing.synchronize import Event
 from typing import TypeVar
 
 from jtrans.errors import WorkError
-from jtrans.processors import available_cpus
+from jtrans.processors import STOPS, available_cpus
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -146,14 +146,10 @@ def worker_number() -> int:
 _own_number = [0]
 
 
-# the signals whose handlers raise an exception that ends the command
-_ENDING = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
-
-
 @contextlib.contextmanager
 def _signals_later() -> Iterator[None]:
     """Delay signals while processes are forked: Python drops exceptions in its fork hooks."""
-    earlier = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    earlier = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     try:
         yield
     finally:
@@ -167,7 +163,7 @@ def _begin(parent: int, is_unwanted: Event, numbers: SimpleQueue[int]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     threading.Thread(target=_exit_early, args=(parent, is_unwanted), daemon=True).start()
 
 

@@ -10,9 +10,7 @@ from types import FrameType
 from typing import Any, Self
 
 from jtrans.cli import console
-
-# SIGHUP: the terminal was closed, or the connection to it was lost
-STOPS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+from jtrans.processors import STOPS
 
 
 class StopSignals:
