@@ -48,7 +48,7 @@ def _print_plain(
 ) -> None:
     from rich.cells import cell_len  # a Chinese letter takes two columns
 
-    cells = [list(columns), *[list(row) for row in rows]]
+    cells = [columns, *rows]
     widths = [max(cell_len(row[i]) for row in cells) for i in range(len(columns))]
     for row in cells:
         padded = [
