@@ -415,7 +415,11 @@ def test_a_run_with_nothing_but_damaged_checkpoints_is_refused(make_run: Any) ->
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"[]", b"[" * 99_999, b'{"last": 3}', b'{"best": ["a"]}', b'{"last": "../../etc"}'],
+    [
+        *(b"", b"{", b"[]", b"[" * 99_999, b'{"last": 3}', b'{"best": ["a"]}'),
+        *(b'{"last": "../../etc"}', b'{"window": 3}', b'{"window": {"size": 2}}'),
+        b'{"window": {"size": 2, "updates": ["a"]}}',
+    ],
 )
 def test_without_readable_pointers_the_newest_checkpoint_is_taken(
     content: bytes, make_run: Any, caplog: pytest.LogCaptureFixture

@@ -103,7 +103,7 @@ class CheckpointFolder:
             name is None or (isinstance(name, str) and Path(name).name == name) for name in names
         ):
             return None
-        return pointers
+        return pointers if _is_window(pointers.get("window")) else None
 
     def set_pointers(self, **pointers: Any) -> None:
         """Change some pointers, such as `last`; the others stay."""
@@ -190,6 +190,16 @@ class CheckpointFolder:
                 kind="checkpoint.no-window",
             )
         return [self.checkpoint(str(update)) for update in window["updates"]]
+
+
+def _is_window(value: Any) -> bool:
+    """Return whether a value is a window of validations as training writes it, or None."""
+    return value is None or (
+        isinstance(value, dict)
+        and isinstance(value.get("size"), int)
+        and isinstance(value.get("updates"), list)
+        and all(isinstance(update, int) for update in value["updates"])
+    )
 
 
 def _age_seconds(path: Path) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -123,4 +123,5 @@ def vanished(folder: Path) -> WorkError:
 def number(event: Mapping[str, Any], name: str) -> Any:
     """Return a number of a logged event; 0 if there is none, or it is not finite."""
     value = event.get(name)
-    return value if isinstance(value, int | float) and math.isfinite(value) else 0
+    # of a damaged log, maybe with more digits than a float can have
+    return value if isinstance(value, int | float) and abs(value) <= sys.float_info.max else 0

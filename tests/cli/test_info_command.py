@@ -151,6 +151,15 @@ def test_a_damaged_log_is_no_empty_one(run: Run, jtrans: Jtrans) -> None:
     assert result.code == 0 and line.endswith("3 damaged lines left out here")
 
 
+def test_a_number_beyond_all_floats_in_a_damaged_log_counts_as_none(
+    run: Run, jtrans: Jtrans
+) -> None:
+    before = json.loads(jtrans("info", "small", "--json").out)["seconds"]
+    with (run.folder / "log.jsonl").open("a", encoding="utf-8") as log:
+        log.write(f'{{"event": "train", "update": 6, "seconds": {"9" * 400}}}\n')
+    assert json.loads(jtrans("info", "small", "--json").out)["seconds"] == before
+
+
 def test_a_number_of_any_length_is_refused_by_its_meaning(run: Run, jtrans: Jtrans) -> None:
     result = jtrans("average", run.folder, "--steps", "9" * 5000)
     assert result.code == 2 and len(result.err) < 300

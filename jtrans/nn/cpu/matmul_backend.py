@@ -80,11 +80,13 @@ def hold_backend() -> Iterator[None]:
     Threads that compute at the same time need this, as the switch belongs to the whole process.
     """
     global _holders
-    _holders += 1  # a count, as contexts of threads need not end in the order in which they began
+    with _lock:
+        _holders += 1  # a count: contexts of threads need not end in the order in which they began
     try:
         yield
     finally:
-        _holders -= 1
+        with _lock:
+            _holders -= 1
 
 
 def onednn_for_short_products(dtype: torch.dtype) -> contextlib.AbstractContextManager[None]:
