@@ -36,8 +36,8 @@ class Objective:
     """Label-smoothed cross-entropy (docs/systems.md 0.6)."""
 
     smoothing: float = 0.0  # eps, the probability taken from the reference token
-    # "all" spreads it over the whole vocabulary, as fairseq does; "others" over all tokens but the
-    # reference, as tensor2tensor does
+    # "all" spreads it over the whole vocabulary, as fairseq 0.6 does; "others" over all tokens but
+    # the reference, as tensor2tensor does
     form: Literal["all", "others"] = "all"
 
     def __call__(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
