@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -14,7 +14,7 @@ from jtrans.text.pipeline import TextSide
 WordAlignment = list[tuple[int, int]]  # of a sentence: (source word, target word)
 
 
-def to_pharaoh(alignment: WordAlignment) -> str:
+def to_pharaoh(alignment: Iterable[tuple[int, int]]) -> str:
     """Return an alignment in Pharaoh format, by source word: ``0-0 1-2``."""
     return " ".join(f"{i}-{j}" for i, j in sorted(alignment))
 

@@ -113,4 +113,4 @@ def joined_alignment(
             links |= {(place, first_target + j) for place in owned[first_source + i]}
         first_source += len(words)
         first_target += len(translation.words)
-    return to_pharaoh(sorted(links))
+    return to_pharaoh(links)

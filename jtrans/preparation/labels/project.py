@@ -19,7 +19,8 @@ from jtrans.corpora.formats.conllu import NO_TAG
 from jtrans.corpora.parallel import Gold, Tagged
 from jtrans.data.ids import IGNORE
 from jtrans.errors import CorpusError
-from jtrans.text.alignments import owners
+from jtrans.text.alignments import from_pharaoh, owners, to_pharaoh
+from jtrans.text.bpe import MARK
 from jtrans.text.pipeline import TextPipeline, TextSide
 
 POS_TAGS = (
@@ -137,7 +138,7 @@ def _piece_owners(word: str, owner: Sequence[int], parts: Sequence[str]) -> list
     """Return for each piece of a word the tagger's word that has its first character."""
     if len(owner) != len(word):
         return [owner[0]] * len(parts)  # an escape such as "&apos;" is longer than its character
-    starts = [0, *accumulate(len(part.removesuffix("@@")) for part in parts[:-1])]
+    starts = [0, *accumulate(len(part.removesuffix(MARK)) for part in parts[:-1])]
     return [owner[min(start, len(owner) - 1)] for start in starts]
 
 
@@ -170,10 +171,8 @@ def gold_lines(
             alignments.append("")
             tags.append("")
             continue
-        links = gold.alignments[i].split() if gold.alignments else []
-        pairs = {(int(s), int(t)) for s, t in (link.split("-") for link in links)}
-        projected = sorted(project_links(pairs, source_owners, target_owners))
-        alignments.append(" ".join(f"{s}-{t}" for s, t in projected))
+        links = from_pharaoh(gold.alignments[i]) if gold.alignments else []
+        alignments.append(to_pharaoh(project_links(links, source_owners, target_owners)))
         names = gold.source_tags[i].split()
         tags.append(" ".join(names[owner[0]] if owner else "X" for owner in source_owners))
     if lost == len(alignments):
