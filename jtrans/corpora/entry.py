@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -11,7 +10,6 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationError, model_validator
 
 from jtrans.config import ConfigSection, Count, explain_fault
-from jtrans.corpora.parallel import Corpus
 
 Options = dict[str, str | int | float | bool]
 # The formats of `jtrans.corpora.formats.readers`.
@@ -83,8 +81,7 @@ class Entry(ConfigSection):
     citation: str  # what to cite
     origin: str  # where its text comes from
     options: Options  # default `PrepareOptions`
-    load: Callable[[], Corpus]  # returns the raw text, downloading it if necessary
-    sources: tuple[OriginalFile, ...] = ()  # original files
+    sources: tuple[OriginalFile, ...] = ()  # original files; none if its text is built in
     # how the splits are read from them
     parts: dict[str, tuple[SplitPart, ...]] = Field(default_factory=dict)
     # whether its name with the languages swapped (en-de for de-en) is a corpus too
@@ -119,7 +116,7 @@ def swap_name(name: str) -> str:
     return f"{stem}-{target}-{source}"
 
 
-def read_entry(path: Path, load: Callable[[], Corpus]) -> Entry:
+def read_entry(path: Path) -> Entry:
     """Read an entry from its TOML file, which is named after the corpus.
 
     Raises:
@@ -127,7 +124,7 @@ def read_entry(path: Path, load: Callable[[], Corpus]) -> Entry:
     """
     table = tomllib.loads(path.read_text(encoding="utf-8"))
     try:
-        return Entry.model_validate({**table, "name": path.stem, "load": load})
+        return Entry.model_validate({**table, "name": path.stem})
     except ValidationError as error:
         hint = "the other entries of the catalogue are examples"
         raise explain_fault(error, Entry, where=str(path), hint=hint) from error

@@ -12,11 +12,9 @@ space separates two words, a `GLUE` stands between them, so that a column holds 
 
 from __future__ import annotations
 
-import functools
 import lzma
 from pathlib import Path
 
-from jtrans.corpora.download.deliver import deliver
 from jtrans.corpora.entry import Entry, Options, read_entry, swap_name
 from jtrans.corpora.parallel import Corpus, Gold, ParallelText
 from jtrans.errors import CorpusError, name_hint
@@ -59,14 +57,12 @@ def is_in_catalogue(name: str) -> bool:
 
 
 def _swap(entry: Entry) -> Entry:
-    name = swap_name(entry.name)
     changes = {
-        "name": name,
+        "name": swap_name(entry.name),
         "title": f"{entry.title} (the other direction of {entry.name})",
         "languages": (entry.languages[1], entry.languages[0]),
         "options": _swap_sides(entry.options),
         "ready_options": _swap_sides(entry.ready_options),
-        "load": functools.partial(_load, name),
         "is_swapped": True,
     }
     return entry.model_copy(update=changes)
@@ -75,10 +71,6 @@ def _swap(entry: Entry) -> Entry:
 def _swap_sides(options: Options) -> Options:
     swapped = {"source_segment": "target_segment", "target_segment": "source_segment"}
     return {swapped.get(name, name): value for name, value in options.items()}
-
-
-def _load(name: str) -> Corpus:
-    return deliver(find_entry(name)).corpus
 
 
 def built_in_file(name: str) -> Path:
@@ -116,10 +108,7 @@ def _text(pairs: list[list[str]]) -> ParallelText:
 
 
 def _read_all() -> dict[str, Entry]:
-    entries = []
-    for path in sorted(ENTRIES.glob("*.toml")):
-        load = load_built_in if built_in_file(path.stem).exists() else _load
-        entries.append(read_entry(path, functools.partial(load, path.stem)))
+    entries = map(read_entry, sorted(ENTRIES.glob("*.toml")))
     # corpora without downloads come first: `jtrans corpora` ends by suggesting the first
     return {entry.name: entry for entry in sorted(entries, key=lambda entry: bool(entry.sources))}
 

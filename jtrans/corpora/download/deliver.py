@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from jtrans.corpora.catalogue.load import load_built_in
 from jtrans.corpora.download.fetch import alone, fetch
 from jtrans.corpora.download.search import (
     FileTree,
@@ -62,7 +63,7 @@ def deliver(
     """
     progress = progress or Silent()
     if not entry.sources and folder is None:
-        return Delivery(entry.load(), entry.options)
+        return Delivery(load_built_in(entry.name), entry.options)
     if folder is not None:
         _check_folder(entry, folder)
     places = _local_folders(entry, folder, progress) if folder else _download(entry, progress)

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from jtrans.corpora.catalogue.load import CATALOGUE, find_entry
+from jtrans.corpora.catalogue.load import CATALOGUE, find_entry, load_built_in
 from jtrans.corpora.entry import ReaderName, read_entry
 from jtrans.corpora.parallel import Corpus
 from jtrans.errors import ConfigError, CorpusError
@@ -18,7 +18,7 @@ from jtrans.text.pipeline import TextSide
 
 @pytest.fixture(scope="module")
 def grammar() -> Corpus:
-    return find_entry("grammar-de-en").load()
+    return load_built_in("grammar-de-en")
 
 
 def test_the_built_in_corpus_has_the_size_the_catalogue_says(grammar: Corpus) -> None:
@@ -130,7 +130,7 @@ parts = { train = [{ reader = "tsv", source = "a.tsv", columns = [1, 0] }] }
 
 def test_an_entry_is_read_with_the_types_of_its_values(tmp_path: Path) -> None:
     (tmp_path / "mine-de-en.toml").write_text(ENTRY, encoding="utf-8")
-    entry = read_entry(tmp_path / "mine-de-en.toml", lambda: Corpus("mine-de-en", ("de", "en")))
+    entry = read_entry(tmp_path / "mine-de-en.toml")
     assert (entry.name, entry.languages, entry.options) == (
         "mine-de-en", ("de", "en"), {"bpe_merges": 10},
     )  # fmt: skip
@@ -151,6 +151,6 @@ def test_a_mistake_in_an_entry_is_named(tmp_path: Path, old: Any, new: Any, mess
     path = tmp_path / "mine-de-en.toml"
     path.write_text(ENTRY.replace(old, new), encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
-        read_entry(path, lambda: Corpus("mine-de-en", ("de", "en")))
+        read_entry(path)
     assert caught.value.message.startswith(message)
     assert caught.value.where == str(path)

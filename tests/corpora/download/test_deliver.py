@@ -297,7 +297,7 @@ def test_built_in_corpora_take_nothing_from_a_folder(tmp_path: Path) -> None:
 
 def test_offline_is_refused_before_anything_else() -> None:
     with pytest.raises(JtransError, match="JTRANS_OFFLINE"):
-        find_entry("multi30k-de-en").load()
+        deliver(find_entry("multi30k-de-en"))
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
