@@ -32,7 +32,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from jtrans.corpora.catalogue.load import find_entry
-from jtrans.corpora.download.search import SearchFolders
+from jtrans.corpora.download.search import find_part, list_files
 from jtrans.corpora.formats.readers import read_choice
 from jtrans.corpora.parallel import Corpus, ParallelText, join_texts
 from jtrans.files import write_json
@@ -186,8 +186,7 @@ def read(
 def read_iwslt14(folder: Path, train: int) -> tuple[list[list[str]], list[list[str]]]:
     """Read the XML files: the first lines are held out, the others are for training."""
     entry = find_entry("iwslt14-de-en")
-    places = SearchFolders([folder])
-    files = [places.find_part(part) for part in entry.parts["test"]]
+    files = [find_part([list_files(folder)], part) for part in entry.parts["test"]]
     text = join_texts(
         [read_choice(f.choice, f.sources, f.targets, entry.languages) for f in files if f]
     )

@@ -9,7 +9,7 @@ import pytest
 from plugins.cleaning import clean
 
 from jtrans.corpora.catalogue.load import find_entry
-from jtrans.corpora.download.search import SearchFolders
+from jtrans.corpora.download.search import find_part, list_files
 from jtrans.corpora.formats.readers import read_choice
 from jtrans.corpora.lines import read_line_file
 from jtrans.corpora.parallel import join_texts
@@ -27,8 +27,8 @@ def folder(corpora_folder: Path) -> Path:
 @pytest.mark.parametrize("side", [0, 1], ids=["de", "en"])
 def test_the_raw_test_sets_give_the_published_text(folder: Path, side: int) -> None:
     entry = find_entry("iwslt14-de-en")
-    folders = SearchFolders([folder / "raw"])
-    parts = [folders.find_part(part) for part in entry.parts["test"]]
+    folders = [list_files(folder / "raw")]
+    parts = [find_part(folders, part) for part in entry.parts["test"]]
     text = join_texts(
         [read_choice(f.choice, f.sources, f.targets, entry.languages) for f in parts if f]
     )

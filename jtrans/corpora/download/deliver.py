@@ -12,7 +12,7 @@ from jtrans.corpora.download.fetch import alone, fetch
 from jtrans.corpora.download.search import (
     FileTree,
     PartFiles,
-    SearchFolders,
+    find_part,
     find_ready,
     fits,
     list_files,
@@ -32,8 +32,8 @@ from jtrans.progress import Progress, Silent
 MOST_SHOWN = 6
 # The `Entry.train_shares` of the other splits, which are never filtered.
 HELD_OUT_SHARES = (0.98, 1.02)
-# Where files are, and the original files they come from.
-Places = tuple[list[Path | FileTree], list[OriginalRecord]]
+# The files of some folders, and the original files they come from.
+Places = tuple[list[FileTree], list[OriginalRecord]]
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,11 @@ def deliver(
         return Delivery(load_built_in(entry.name), entry.options)
     if folder is not None:
         _check_folder(entry, folder)
-    places = _local_folders(entry, folder, progress) if folder else _download(entry, progress)
-    files, missing = _find(entry, SearchFolders(places[0]))
-    options, originals = entry.options, places[1]
+    trees, originals = (
+        _local_folders(entry, folder, progress) if folder else _download(entry, progress)
+    )
+    files, missing = _find(entry, trees)
+    options = entry.options
     if not missing:
         splits = _read(entry, files)
         paths = [path for parts in files.values() for part in parts for path in part.paths]
@@ -138,7 +140,8 @@ def _download(entry: Entry, progress: Progress) -> Places:
         else download.path.parent
         for download in downloads
     ]
-    return [*dict.fromkeys(folders)], [download.record for download in downloads]
+    trees = [list_files(folder) for folder in dict.fromkeys(folders)]
+    return trees, [download.record for download in downloads]
 
 
 def _local_folders(entry: Entry, folder: Path, progress: Progress) -> Places:
@@ -153,16 +156,16 @@ def _local_folders(entry: Entry, folder: Path, progress: Progress) -> Places:
         )
     )
     mirrors = [mirror for source in entry.sources for mirror in source.mirrors]
-    folders: list[Path | FileTree] = [] if tree is None else [tree]
+    trees = [] if tree is None else [tree]
     originals = []
     for path in archives:
         record = _local_record(path)
         known = {mirror.sha256 for mirror in mirrors if mirror.file == path.name} - {""}
         if known and record.sha256 not in known:
             progress.warn(f"{path} is not the file in the catalogue (different sha256)")
-        folders.append(_unpack_once(entry, path, record.sha256, progress))
+        trees.append(list_files(_unpack_once(entry, path, record.sha256, progress)))
         originals.append(record)
-    return folders, originals
+    return trees, originals
 
 
 def _archive_names(names: Sequence[str]) -> set[str]:
@@ -199,14 +202,14 @@ def _patterns(part: SplitPart) -> list[str]:
 
 
 def _find(
-    entry: Entry, folders: SearchFolders
+    entry: Entry, trees: Sequence[FileTree]
 ) -> tuple[dict[str, list[PartFiles]], list[SplitPart]]:
     """Find the files of all parts; also return the parts that lack some."""
     files: dict[str, list[PartFiles]] = {}
     missing: list[SplitPart] = []
     for split, parts in entry.parts.items():
         for part in parts:
-            part_files = folders.find_part(part)
+            part_files = find_part(trees, part)
             if part_files is None:
                 missing.append(part)
             else:

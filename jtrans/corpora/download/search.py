@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
-import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from jtrans.corpora.entry import Entry, FileChoice, SplitPart
@@ -38,47 +36,21 @@ class PartFiles:
 FileTree = list[tuple[Path, str]]
 
 
-class SearchFolders:
-    """The files below some folders, found by the ends of their paths."""
+def find_part(folders: Sequence[FileTree], part: SplitPart) -> PartFiles | None:
+    """Return the files of the first choice whose files all exist, preferably in one folder.
 
-    def __init__(self, folders: Sequence[Path | FileTree]) -> None:
-        self._folders = [
-            list_files(place) if isinstance(place, Path) else place for place in folders
-        ]
-
-    def find(self, pattern: str) -> list[Path]:
-        """Return the files whose path ends in `pattern`, packed or not, sorted by path.
-
-        Case is ignored. The first folder with a match gives all files; a pattern without `*`, `?`
-        and `[` returns only the one that is least deep. A file that exists both packed and
-        unpacked counts once.
-        """
-        return next((paths for files in self._folders if (paths := _fitting(files, pattern))), [])
-
-    def find_part(self, part: SplitPart) -> PartFiles | None:
-        """Return the files of the first choice whose files all exist, preferably in one folder.
-
-        A folder may hold several corpora, with a file of the same name in each.
-        """
-        for choice, files in itertools.product(part.choices, [*self._folders, None]):
-            pair = None if files is None else _together(files, choice)
-            if pair is not None:
-                return PartFiles(choice, [pair[0]], [pair[1]])
-            find = self.find if files is None else partial(_fitting, files)
-            sources = find(choice.source)
-            targets = find(choice.target) if choice.target else []
-            if sources and (targets or not choice.target):
-                return PartFiles(choice, sources, targets)
-        return None
+    A folder may hold several corpora, with a file of the same name in each.
+    """
+    for choice in part.choices:
+        for files in folders:
+            if found := _find_together(files, choice) or _find_choice([files], choice):
+                return found
+        if found := _find_choice(folders, choice):
+            return found
+    return None
 
 
-def _fitting(files: FileTree, pattern: str) -> list[Path]:
-    matches = _matches(files, pattern)
-    paths = [matches[name] for name in sorted(matches)]
-    return list(matches.values())[:1] if _is_single(pattern) else paths
-
-
-def _together(files: FileTree, choice: FileChoice) -> tuple[Path, Path] | None:
+def _find_together(files: FileTree, choice: FileChoice) -> PartFiles | None:
     """Return the least deep source and target in one folder, for a choice of two single files."""
     source, target = choice.source, choice.target
     if not (target and _is_single(source) and _is_single(target)):
@@ -87,8 +59,29 @@ def _together(files: FileTree, choice: FileChoice) -> tuple[Path, Path] | None:
     for name, path in _matches(files, source).items():
         other = targets.get(f"{name.removesuffix(source.lower())}{target.lower()}")
         if other is not None:
-            return path, other
+            return PartFiles(choice, [path], [other])
     return None
+
+
+def _find_choice(folders: Sequence[FileTree], choice: FileChoice) -> PartFiles | None:
+    sources = _find(folders, choice.source)
+    targets = _find(folders, choice.target) if choice.target else []
+    is_complete = sources and (targets or not choice.target)
+    return PartFiles(choice, sources, targets) if is_complete else None
+
+
+def _find(folders: Sequence[FileTree], pattern: str) -> list[Path]:
+    """Return the files whose path ends in `pattern`, packed or not, sorted by path.
+
+    Case is ignored. The first folder with a match gives all files; a pattern without `*`, `?`
+    and `[` returns only the one that is least deep. A file that exists both packed and unpacked
+    counts once.
+    """
+    for files in folders:
+        if matches := _matches(files, pattern):
+            paths = [matches[name] for name in sorted(matches)]
+            return list(matches.values())[:1] if _is_single(pattern) else paths
+    return []
 
 
 def _matches(files: FileTree, pattern: str) -> dict[str, Path]:

@@ -21,7 +21,7 @@ from jtrans.corpora.catalogue import load as catalogue
 from jtrans.corpora.catalogue.load import CATALOGUE, find_entry
 from jtrans.corpora.download import search
 from jtrans.corpora.download.deliver import deliver
-from jtrans.corpora.download.search import SearchFolders
+from jtrans.corpora.download.search import find_part, list_files
 from jtrans.corpora.download.store import OriginalRecord
 from jtrans.corpora.entry import OriginalFile
 from jtrans.errors import EXIT_BAD_INPUT, CorpusError, JtransError
@@ -412,13 +412,13 @@ def test_both_sides_come_from_one_folder_where_possible(tmp_path: Path, download
     (tmp_path / "official").mkdir()
     (tmp_path / "official/train.de").write_bytes(b"Ja.\n")
     put(tmp_path / "archive", {"train.de": b"Ja.\n\n", "train.en": b"Yes.\n\n"})
-    folders = SearchFolders([tmp_path / "official", tmp_path / "archive"])
+    folders = [tmp_path / "official", tmp_path / "archive"]
     part = find_entry("multi30k-de-en").parts["train"][0]
-    files = folders.find_part(part)
+    files = find_part([list_files(folder) for folder in folders], part)
     assert files is not None
     assert {path.parent.name for path in files.paths} == {"archive"}
     (tmp_path / "archive/train.de").unlink()
-    files = SearchFolders([tmp_path / "official", tmp_path / "archive"]).find_part(part)
+    files = find_part([list_files(folder) for folder in folders], part)
     assert files is not None and [path.parent.name for path in files.paths] == [
         "official", "archive",
     ]  # fmt: skip

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jtrans.corpora.download.search import SearchFolders
+from jtrans.corpora.download.search import find_part, list_files
 from jtrans.corpora.entry import SplitPart
 
 PART = SplitPart.model_validate(
@@ -35,7 +35,7 @@ def test_both_sides_are_taken_from_one_folder_where_there_is_one(
     tmp_path: Path, names: list[str], expected: list[str]
 ) -> None:
     write(tmp_path, *names)
-    files = SearchFolders([tmp_path]).find_part(PART)
+    files = find_part([list_files(tmp_path)], PART)
     assert files is not None
     folders = [path.parent.relative_to(tmp_path).as_posix() for path in files.paths]
     assert folders == expected
