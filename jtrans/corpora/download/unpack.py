@@ -10,7 +10,6 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
@@ -24,15 +23,10 @@ DAMAGES = (
     tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError,
     NotImplementedError, RuntimeError,
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class UnpackLimits:
-    """Limits that an archive bomb exceeds and no corpus reaches."""
-
-    files: int = 100_000  # the number of files
-    ratio: int = 100  # unpacked bytes for each packed one; text has about 4, at most 20
-    free_bytes: int = 100_000_000  # the unpacked size that is allowed at any ratio
+# Limits that an archive bomb exceeds and no corpus reaches.
+MOST_FILES = 100_000
+MOST_RATIO = 100  # unpacked bytes for each packed one; text has about 4, at most 20
+FREE_BYTES = 100_000_000  # the unpacked size that is allowed at any ratio
 
 
 class _Member(NamedTuple):
@@ -48,22 +42,14 @@ def is_archive(name: str) -> bool:
 
 
 def unpack(
-    archive: Path,
-    folder: Path,
-    *,
-    is_needed: Callable[[str], bool] = lambda _name: True,
-    limits: UnpackLimits | None = None,
-) -> list[str]:
+    archive: Path, folder: Path, *, is_needed: Callable[[str], bool] = lambda _name: True
+) -> None:
     """Unpack files into a new folder, which appears only when complete.
 
     Args:
         archive: a tar, packed or not, or a zip file.
         folder: the folder to create.
         is_needed: returns whether to unpack a file, given its path in the archive.
-        limits: the sizes allowed.
-
-    Returns:
-        The names of the files unpacked.
 
     Raises:
         CorpusError: the archive is damaged, names files outside the folder, holds links or
@@ -71,7 +57,7 @@ def unpack(
     """
     try:
         with whole_folder(folder) as temporary:
-            return _extract(archive, temporary, is_needed, limits or UnpackLimits())
+            _extract(archive, temporary, is_needed)
     except DAMAGES as error:
         reason = str(error).partition(":\n")[0]  # tarfile lists what it tried in further lines
         raise CorpusError(
@@ -81,23 +67,20 @@ def unpack(
         ) from error
 
 
-def _extract(
-    archive: Path, folder: Path, is_needed: Callable[[str], bool], limits: UnpackLimits
-) -> list[str]:
-    allowed = max(limits.free_bytes, limits.ratio * archive.stat().st_size)
-    names: list[str] = []
+def _extract(archive: Path, folder: Path, is_needed: Callable[[str], bool]) -> None:
+    allowed = max(FREE_BYTES, MOST_RATIO * archive.stat().st_size)
+    count = 0
     for member in _members(archive):
         path = _safe_path(member.name, archive)
         if member.is_folder or not is_needed(path.as_posix()):
             continue
         if not member.is_file:
             raise _refused(archive, f"{member.name} is a link or a device, not a file")
-        names.append(path.as_posix())
-        if len(names) > limits.files:
-            raise _refused(archive, f"it holds more than {limits.files:,} files")
+        count += 1
+        if count > MOST_FILES:
+            raise _refused(archive, f"it holds more than {MOST_FILES:,} files")
         with member.open() as packed:
             allowed -= _copy(packed, folder / path, allowed, archive)
-    return names
 
 
 def _members(archive: Path) -> Iterator[_Member]:

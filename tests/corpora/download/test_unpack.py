@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from jtrans.corpora.download.unpack import UnpackLimits, is_archive, unpack
+from jtrans.corpora.download import unpack as unpacking
+from jtrans.corpora.download.unpack import is_archive, unpack
 from jtrans.errors import EXIT_BAD_INPUT, CorpusError
 
 
@@ -49,21 +50,19 @@ def test_a_tar_archive_is_unpacked_with_its_folders(tmp_path: Path, mode: Any) -
         info = member("./de-en/train.de")
         info.size = 4
         archive.addfile(info, io.BytesIO(b"Ja.\n"))
-    assert unpack(path, tmp_path / "out") == ["de-en/train.de"]
+    unpack(path, tmp_path / "out")
     assert (tmp_path / "out/de-en/train.de").read_bytes() == b"Ja.\n"
 
 
 def test_a_zip_archive_is_unpacked(tmp_path: Path) -> None:
     path = zip_with(tmp_path / "a.zip", {"x/": b"", "x/deu.txt": b"Hi\tHallo\n"})
-    assert unpack(path, tmp_path / "out") == ["x/deu.txt"]
+    unpack(path, tmp_path / "out")
     assert (tmp_path / "out/x/deu.txt").read_bytes() == b"Hi\tHallo\n"
 
 
 def test_only_what_is_wanted_is_unpacked(tmp_path: Path, tar: Any) -> None:
     path = tar(tmp_path / "a.tgz", {"a/train.de": b"1\n", "a/train.fr": b"2\n"})
-    assert unpack(path, tmp_path / "out", is_needed=lambda name: name.endswith(".de")) == [
-        "a/train.de"
-    ]
+    unpack(path, tmp_path / "out", is_needed=lambda name: name.endswith(".de"))
     assert [p.name for p in (tmp_path / "out/a").iterdir()] == ["train.de"]
 
 
@@ -111,19 +110,26 @@ def test_a_file_behind_a_link_of_the_archive_cannot_be_written(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", ["tar", "zip"])
-def test_a_bomb_is_stopped_by_its_size(tmp_path: Path, kind: str, tar: Any) -> None:
+def test_a_bomb_is_stopped_by_its_size(
+    tmp_path: Path, kind: str, tar: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     zeros = {"zeros": bytes(3_000_000)}
     path = tar(tmp_path / "a.tgz", zeros) if kind == "tar" else zip_with(tmp_path / "a.zip", zeros)
+    monkeypatch.setattr(unpacking, "FREE_BYTES", 1_000_000)
     with pytest.raises(CorpusError, match="far more than"):
-        unpack(path, tmp_path / "out", limits=UnpackLimits(free_bytes=1_000_000))
+        unpack(path, tmp_path / "out")
     assert not (tmp_path / "out").exists()
-    unpack(path, tmp_path / "out", limits=UnpackLimits(free_bytes=3_000_000))
+    monkeypatch.setattr(unpacking, "FREE_BYTES", 3_000_000)
+    unpack(path, tmp_path / "out")
 
 
-def test_too_many_files_are_refused(tmp_path: Path, tar: Any) -> None:
+def test_too_many_files_are_refused(
+    tmp_path: Path, tar: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unpacking, "MOST_FILES", 10)
     path = tar(tmp_path / "a.tgz", {str(i): b"" for i in range(11)})
     with pytest.raises(CorpusError, match="more than 10 files"):
-        unpack(path, tmp_path / "out", limits=UnpackLimits(files=10))
+        unpack(path, tmp_path / "out")
 
 
 @pytest.mark.parametrize(
