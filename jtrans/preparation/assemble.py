@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -63,12 +62,9 @@ def assemble(
 
 
 def seal(folder: Path, info: Mapping[str, Any]) -> None:
-    """Sync all files to disk, and write corpus.json with their sizes and digests."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    """Write corpus.json with the sizes and digests of all other files."""
     files = {}
-    for path in paths:
-        with path.open("rb") as handle:
-            os.fsync(handle.fileno())
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = path.relative_to(folder).as_posix()
         files[name] = {"bytes": path.stat().st_size, "sha256": file_digest(path)}
     write_json(folder / "corpus.json", {**info, "files": files})
