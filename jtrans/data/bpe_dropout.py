@@ -27,7 +27,6 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.data.scratch import ScratchArray
 from jtrans.data.word_variants import WordVariants
 from jtrans.errors import ConfigError
-from jtrans.text.bpe import MARK
 from jtrans.text.pipeline import TextPipeline, TextSide
 
 BLOCK = 100_000  # sentences at a time
@@ -125,7 +124,7 @@ class _Words:
         self._store = store
         self._at_work = at_work
         self._longest = longest
-        self._is_inner = np.array([token.endswith(MARK) for token in side.vocabulary.tokens])
+        self._is_inner = np.array([side.is_inner(token) for token in side.vocabulary.tokens])
         types: dict[bytes, int] = {}  # from the ids of a word to its type
         numbers = ScratchArray(np.int32)
         width = np.dtype(np.int32).itemsize

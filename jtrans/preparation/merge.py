@@ -34,7 +34,6 @@ from jtrans.preparation.statistics import Statistics, describe
 from jtrans.preparation.up_to_date import is_up_to_date
 from jtrans.preparation.work_folder import WorkFolder
 from jtrans.progress import Progress, Silent
-from jtrans.text.bpe import MARK
 from jtrans.text.pipeline import TextSide
 from jtrans.text.vocabulary import EOS, UNK
 from jtrans.text.word_counts import write_word_counts
@@ -321,10 +320,8 @@ def _statistics(parts: Sequence[MergedPart]) -> Statistics:
     train = Statistics(pairs=sum(int(part.mask.sum()) for part in parts))
     side_lengths = []
     for side in SIDES:
-        text = getattr(parts[0].corpus.pipeline, side)
-        is_end = np.array(
-            [not (text.codes and token.endswith(MARK)) for token in text.vocabulary.tokens]
-        )
+        text: TextSide = getattr(parts[0].corpus.pipeline, side)
+        is_end = np.array([not text.is_inner(token) for token in text.vocabulary.tokens])
         is_end[EOS] = False
         lengths = np.concatenate([part.lengths(side) for part in parts])
         side_lengths.append(lengths)

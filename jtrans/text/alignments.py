@@ -8,7 +8,6 @@ from itertools import accumulate, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from jtrans.text.bpe import MARK
 from jtrans.text.pipeline import TextSide
 
 WordAlignment = list[tuple[int, int]]  # of a sentence: (source word, target word)
@@ -26,7 +25,7 @@ def from_pharaoh(line: str) -> WordAlignment:
 
 def word_numbers(side: TextSide, pieces: Sequence[str]) -> NDArray[np.int64]:
     """Return the number of the word that each subword belongs to, from 0, [pieces]."""
-    ends = np.array([not (side.codes and piece.endswith(MARK)) for piece in pieces], dtype=np.int64)
+    ends = np.array([not side.is_inner(piece) for piece in pieces], dtype=np.int64)
     numbers: NDArray[np.int64] = np.cumsum(ends) - ends
     return numbers
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from jtrans.errors import CorpusError, JtransError, wrong_format
 from jtrans.files import read_json, text_digest, write_json
-from jtrans.text.bpe import Bpe, check_codes
+from jtrans.text.bpe import MARK, Bpe, check_codes
 from jtrans.text.normalise import normalise
 from jtrans.text.segment import Segmenter, make_segmenter, resolve_segmenter, units_per_word
 from jtrans.text.truecase import Truecaser
@@ -148,6 +148,10 @@ class TextSide:
     def merge(self, pieces: Sequence[str]) -> list[str]:
         """Undo `split`: merge pieces into words."""
         return self._bpe.undo(pieces) if self._bpe else list(pieces)
+
+    def is_inner(self, piece: str) -> bool:
+        """Return whether more pieces of its word follow a piece."""
+        return self.codes is not None and piece.endswith(MARK)
 
     def join(self, words: Sequence[str]) -> str:
         """Join words into a raw line: restore capitals, detokenise."""

@@ -15,7 +15,6 @@ from jtrans.analysis.study.words import TrainingWords
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CorpusError, usage_error
 from jtrans.runs import Run
-from jtrans.text.bpe import MARK
 from jtrans.text.vocabulary import SPECIALS, UNK
 
 BY_VOCABULARY = (
@@ -86,7 +85,7 @@ def words_by_vocabulary(corpus: PreparedCorpus) -> Counter[str]:
     """Count the target words of the training ids, with subwords merged, but no unknown words."""
     ids, side = np.array(corpus.pairs("train").target.flat[0]), corpus.pipeline.target
     tokens = side.vocabulary.tokens
-    is_split = np.array([side.codes is not None and token.endswith(MARK) for token in tokens])[ids]
+    is_split = np.array([side.is_inner(token) for token in tokens])[ids]
     is_whole = ~is_split
     is_whole[1:] &= ~is_split[:-1]  # the last subword of a longer word is not a word
     numbers = np.bincount(ids[is_whole & (ids >= len(SPECIALS))], minlength=len(tokens))

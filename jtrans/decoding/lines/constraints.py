@@ -143,10 +143,8 @@ class ConstraintEncoder:
     @cached_property
     def continued(self) -> frozenset[int]:
         """The tokens that end within a word."""
-        if not self.side.codes:
-            return frozenset()
         tokens = self.side.vocabulary.tokens
-        return frozenset(i for i, token in enumerate(tokens) if token.endswith(MARK))
+        return frozenset(i for i, token in enumerate(tokens) if self.side.is_inner(token))
 
     def _phrases(self, texts: Iterable[str], kind: str, line: int) -> dict[str, list[int]]:
         """Return the ids of different phrases, by their text."""
