@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -92,11 +91,12 @@ class BpeDropout:
         drawn = self._pairs
         for name, words in self._words.items():
             random = np.random.default_rng([self._seed, epoch, SIDES.index(name)])
-            if name == "target":
-                drawn = replace(drawn, target=words.draw(random)[0])
-                continue
-            source, labels = words.draw(random, drawn.labels)
-            drawn = replace(drawn, source=source, labels=labels)
+            if name == "source":
+                source, labels = words.draw(random, drawn.labels)
+                drawn = replace(drawn, source=source, labels=labels)
+            else:
+                target, _ = words.draw(random, {})
+                drawn = replace(drawn, target=target)
         return drawn
 
 
@@ -137,7 +137,7 @@ class _Words:
         self._variants = WordVariants([*types], side, rate, seed)
 
     def draw(
-        self, random: np.random.Generator, labels: Mapping[str, IdStore] = MappingProxyType({})
+        self, random: np.random.Generator, labels: Mapping[str, IdStore]
     ) -> tuple[IdStore, dict[str, IdStore]]:
         """Return new pieces for all words, and the labels of these pieces."""
         pieces, lengths = ScratchArray(np.int32), []
