@@ -20,8 +20,6 @@ from jtrans.errors import CheckpointError
 from jtrans.exchange.foreign_tensors import plain_tensors, shown
 from jtrans.exchange.reformer_settings import SavedArguments
 
-# Buffers without learned parameters, as in fairseq 0.6.
-IGNORED = ("version", "embed_positions._float_tensor", "embed_positions.weights")
 _COPY = re.compile(r"encoder\.layers\.[0-9]+\.(?:in_proj|out_proj|fc1|fc2)_(?:weight|bias)")
 _PART = re.compile(r"(.*_attn)\.([qkv])_proj\.(weight|bias)")
 _ENCODER_NORM = re.compile(r"(encoder\.layers\.[0-9]+)\.(self_attn|final)_layer_norm\.(.*)")
@@ -70,7 +68,7 @@ def transformer_parts(
         raise arguments.refuse(
             f"the checkpoint's FFNs have the activation {shown(activation)}; jtrans has relu"
         )
-    return arguments, dict(_renamed(arguments, plain_tensors(model, IGNORED, where)))
+    return arguments, dict(_renamed(arguments, plain_tensors(model, where)))
 
 
 def _arguments(content: Mapping[str, Any]) -> dict[str, Any] | None:

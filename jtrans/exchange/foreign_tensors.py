@@ -8,7 +8,7 @@ are at most `MOST_NAMES` times as large as their data.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -17,6 +17,8 @@ from torch import Tensor
 from jtrans.errors import CheckpointError
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+# buffers of fairseq, without their part before the first dot: no parameters
+_BUFFERS = ("version", "embed_positions._float_tensor", "embed_positions.weights")
 # the most names of one matrix in legitimate checkpoints: both embeddings and the output
 MOST_NAMES = 3
 _short = reprlib.Repr()
@@ -31,14 +33,11 @@ def shown(value: object) -> str:
         return f"{type(value).__name__} of absurd size"
 
 
-def plain_tensors(
-    model: Mapping[Any, Any], ignored: Collection[str], where: str
-) -> dict[str, Tensor]:
-    """Return the tensors of a checkpoint, which must be dense and of floating-point numbers.
+def plain_tensors(model: Mapping[Any, Any], where: str) -> dict[str, Tensor]:
+    """Return the parameters of a checkpoint, which must be dense and of floating-point numbers.
 
     Args:
         model: the tensors by name.
-        ignored: names to leave out, without their part before the first dot.
         where: the name of the file, for messages.
 
     Raises:
@@ -46,7 +45,7 @@ def plain_tensors(
     """
     tensors: dict[str, Tensor] = {}
     for name, tensor in model.items():
-        if isinstance(name, str) and name.partition(".")[2] in ignored:
+        if isinstance(name, str) and name.partition(".")[2] in _BUFFERS:
             continue
         problem = _problem(tensor) if isinstance(name, str) else "is not the name of a tensor"
         if problem:

@@ -24,7 +24,7 @@ from torch import Tensor
 from jtrans.config import Config, build_config
 from jtrans.errors import CheckpointError
 from jtrans.exchange.fairseq_dictionary import read_dictionary, reorder_rows
-from jtrans.exchange.fairseq_transformer import IGNORED, transformer_parts
+from jtrans.exchange.fairseq_transformer import transformer_parts
 from jtrans.exchange.foreign_tensors import as_float32, plain_tensors
 from jtrans.exchange.reformer_settings import SavedArguments, check_shape, model_values
 from jtrans.exchange.torch_file import load_torch_file
@@ -139,7 +139,7 @@ def _parts(content: Mapping[str, Any], where: str) -> tuple[SavedArguments, dict
             hint="later versions of fairseq: --from fairseq" if "cfg" in content else None,
             kind="checkpoint.format",
         )
-    return SavedArguments(args, where), plain_tensors(model, IGNORED, where)
+    return SavedArguments(args, where), plain_tensors(model, where)
 
 
 # program that wrote a checkpoint -> function that reads its arguments and tensors
