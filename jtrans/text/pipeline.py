@@ -23,7 +23,7 @@ from jtrans.errors import CorpusError, JtransError, wrong_format
 from jtrans.files import read_json, text_digest, write_json
 from jtrans.text.bpe import MARK, Bpe, check_codes
 from jtrans.text.normalise import normalise
-from jtrans.text.segment import Segmenter, make_segmenter, resolve_segmenter, units_per_word
+from jtrans.text.segment import SEGMENTERS, Segmenter, resolve_segmenter, units_per_word
 from jtrans.text.truecase import Truecaser
 from jtrans.text.vocabulary import EOS, PAD, Vocabulary
 from jtrans.text.widths import narrowed
@@ -200,8 +200,8 @@ class TextSide:
 
     @cached_property
     def _segmenter(self) -> Segmenter:
-        return make_segmenter(
-            self.segmenter, self.language, self.dictionary, self.spaces, protect=self.protect
+        return SEGMENTERS[self.segmenter](
+            self.language, self.dictionary, self.spaces, protect=self.protect
         )
 
     @cached_property

@@ -318,30 +318,6 @@ def units_per_word(segmenter: str, language: str) -> int:
     return 4 if segmenter == "character" else 1  # characters, spaces counted
 
 
-def make_segmenter(
-    name: str,
-    language: str,
-    dictionary: str | None = None,
-    spaces: Collection[str] = (),
-    *,
-    protect: bool = False,
-) -> Segmenter:
-    """Build a segmenter by name ("auto" included).
-
-    Args:
-        name: a name of `SEGMENTERS`.
-        language: ISO code.
-        dictionary: extra words for jieba, as the text of a user dictionary.
-        spaces: where jieba writes a space, as from `jtrans.text.spacing`.
-        protect: whether addresses, times and the like stay in one piece.
-
-    Raises:
-        ConfigError: there is no such segmenter, or the dictionary has a malformed line.
-    """
-    segmenter = SEGMENTERS[resolve_segmenter(name, language)]
-    return segmenter(language, dictionary, spaces, protect=protect)
-
-
 def _import_jieba() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # jieba's deprecated escapes and imports

@@ -6,12 +6,12 @@ from functools import cache
 
 import pytest
 
-from jtrans.text.segment import Moses, Segmenter, make_segmenter
+from jtrans.text.segment import Moses
 
 
 @cache
-def _moses(language: str) -> Segmenter:
-    return make_segmenter("moses", language)
+def _moses(language: str) -> Moses:
+    return Moses(language)
 
 
 @pytest.mark.parametrize(

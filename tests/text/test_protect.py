@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from jtrans.text.normalise import normalise
 from jtrans.text.pipeline import TextPipeline, TextSide
 from jtrans.text.protect import PROTECTED, hide
-from jtrans.text.segment import make_segmenter
+from jtrans.text.segment import SEGMENTERS as CLASSES
+from jtrans.text.segment import resolve_segmenter
 
 FAMILY, FLAG, THUMB, HEART = "👨\u200d👩\u200d👧", "🇩🇪", "👍🏽", "❤\ufe0f"
 STRINGS = [
@@ -26,7 +27,7 @@ STRINGS = [
 ]  # fmt: skip
 WORDS = ["Haus", "the", "geht", "um", "oder", "5", "3.5", "Größe"]
 SEGMENTERS = {
-    language: make_segmenter("auto", language, protect=True)
+    language: CLASSES[resolve_segmenter("auto", language)](language, protect=True)
     for language in ("de", "en", "fr", "vi", "zh", "ja", "th")
 }
 

@@ -13,10 +13,17 @@ from hypothesis import strategies as st
 
 from jtrans.errors import ConfigError
 from jtrans.text.normalise import normalise
-from jtrans.text.segment import SEGMENTERS, make_segmenter, resolve_segmenter
+from jtrans.text.segment import (
+    SEGMENTERS,
+    Character,
+    Jieba,
+    Moses,
+    MosesEscaped,
+    resolve_segmenter,
+)
 
-SEGMENTER_BY_NAME = {name: make_segmenter(name, "zh") for name in SEGMENTERS}
-MOSES = {language: make_segmenter("moses", language) for language in ("de", "en", "fr", "sv", "vi")}
+SEGMENTER_BY_NAME = {name: segmenter("zh") for name, segmenter in SEGMENTERS.items()}
+MOSES = {language: Moses(language) for language in ("de", "en", "fr", "sv", "vi")}
 EUROPEAN = st.text("abST19äéß .,;:!?()-\"'’“”„‘%$&/_@–…°", max_size=40)
 UNSPACED = st.text("▁ aé1.'-\u06ddーカが゙漢、นิาขក្មែကျွབོད་།한", max_size=40)
 MIXED = st.text("ab1 ü我很好你叫，。,.-%１é\u0301", max_size=40)
@@ -66,7 +73,7 @@ def test_moses_round_trip_is_stable_after_one_round(language: str, line: str) ->
 
 
 def test_escaped_moses_escapes_words_and_restores_lines() -> None:
-    segmenter = make_segmenter("moses-escaped", "en")
+    segmenter = MosesEscaped("en")
     line = 'It\'s [here] | "there" & <b'
     words = segmenter.segment(line)
     assert words[:2] == ["It", "&apos;s"]
@@ -76,17 +83,13 @@ def test_escaped_moses_escapes_words_and_restores_lines() -> None:
 
 def test_only_escaped_moses_parts_a_stop_from_an_abbreviation_that_ends_a_line() -> None:
     line = "He lives in the U.S."
-    parted = {
-        name: make_segmenter(name, "en").segment(line)[4:] for name in ("moses", "moses-escaped")
-    }
+    parted = {name: SEGMENTERS[name]("en").segment(line)[4:] for name in ("moses", "moses-escaped")}
     assert parted == {"moses": ["U.S."], "moses-escaped": ["U.S", "."]}
-    assert all(
-        make_segmenter(name, "en").join(["in", *parted[name]]) == "in U.S." for name in parted
-    )
+    assert all(SEGMENTERS[name]("en").join(["in", *parted[name]]) == "in U.S." for name in parted)
 
 
 def test_jieba_keeps_words_of_other_scripts_whole() -> None:
-    words = make_segmenter("jieba", "zh").segment("Müller喜欢 iPhone 12 Pro，3.5%。")
+    words = Jieba("zh").segment("Müller喜欢 iPhone 12 Pro，3.5%。")
     assert words == ["Müller", "喜欢", "iPhone", "12", "Pro", "，", "3.5%", "。"]
 
 
@@ -95,7 +98,7 @@ def test_jieba_keeps_words_of_other_scripts_whole() -> None:
     ["我很好。", "你叫什么名字？", "Müller喜欢iPhone 12 Pro，café很好", "他说hello world了。"],
 )
 def test_jieba_joins_chinese_closely_and_english_with_spaces(line: str) -> None:
-    segmenter = make_segmenter("jieba", "zh")
+    segmenter = Jieba("zh")
     assert segmenter.join(segmenter.segment(line)) == line
 
 
@@ -109,8 +112,8 @@ def test_jieba_loses_nothing_but_spaces(line: str) -> None:
 
 
 def test_jieba_gets_long_runs_of_characters_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    segmenter, asked = make_segmenter("jieba", "zh"), list[str]()
-    cut = segmenter._cut  # type: ignore[attr-defined]
+    segmenter, asked = Jieba("zh"), list[str]()
+    cut = segmenter._cut
 
     def recording(text: str) -> Any:
         asked.append(text)
@@ -123,10 +126,7 @@ def test_jieba_gets_long_runs_of_characters_in_parts(monkeypatch: pytest.MonkeyP
 
 
 def test_jieba_is_silent_and_leaves_no_file(tmp_path: Path) -> None:
-    code = (
-        "from jtrans.text.segment import make_segmenter;"
-        "print(len(make_segmenter('auto', 'zh').segment('我很好。')))"
-    )
+    code = "from jtrans.text.segment import Jieba;print(len(Jieba('zh').segment('我很好。')))"
     environment = {"TMPDIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
     result = subprocess.run(
         [sys.executable, "-B", "-c", code], capture_output=True, text=True, env=environment
@@ -164,13 +164,13 @@ def test_words_are_never_empty_and_hold_no_white_space(name: str, line: str) -> 
 def test_scripts_without_spaces_are_cut_into_characters(
     language: str, line: str, words: str
 ) -> None:
-    segmenter = make_segmenter("auto", language)
+    segmenter = SEGMENTERS[resolve_segmenter("auto", language)](language)
     assert segmenter.segment(line) == words.split("|")
     assert segmenter.join(words.split("|")) == line
 
 
 def test_characters_show_spaces() -> None:
-    assert make_segmenter("character", "de").segment("a ▁b") == ["a", "▁", "▁▁", "b"]
+    assert Character("de").segment("a ▁b") == ["a", "▁", "▁▁", "b"]
 
 
 @pytest.mark.parametrize(
@@ -182,5 +182,5 @@ def test_auto_follows_the_language(language: str, name: str) -> None:
 
 def test_an_unknown_segmenter_gets_the_nearest_name() -> None:
     with pytest.raises(ConfigError) as caught:
-        make_segmenter("mose", "de")
+        resolve_segmenter("mose", "de")
     assert caught.value.hint == "did you mean moses?"

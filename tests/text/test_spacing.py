@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jtrans.text.normalise import normalise
 from jtrans.text.pipeline import TextPipeline, TextSide
-from jtrans.text.segment import make_segmenter
+from jtrans.text.segment import Jieba
 from jtrans.text.spacing import LEAST, border, learn_spaces
 
 MIXED = st.text("ab1 ü我很好你叫，。,.-%`(é\u0301", max_size=40)
@@ -26,7 +26,7 @@ def test_a_border_is_between_two_kinds_of_characters(left: str, right: str, expe
 
 
 def learnt(*lines: str) -> tuple[str, ...]:
-    segmenter = make_segmenter("jieba", "zh")
+    segmenter = Jieba("zh")
     return learn_spaces((line, segmenter.segment(line)) for line in lines)
 
 
@@ -56,7 +56,7 @@ def test_jieba_writes_the_spaces_that_were_learnt(tmp_path: Path) -> None:
 
 @given(line=MIXED, spaces=st.sets(st.sampled_from(BORDERS)))
 def test_spaces_change_no_word(line: str, spaces: set[str]) -> None:
-    segmenter = make_segmenter("jieba", "zh", None, sorted(spaces), protect=True)
+    segmenter = Jieba("zh", None, sorted(spaces), protect=True)
     words = segmenter.segment(normalise(line))
     once = segmenter.join(words)
     assert once.replace(" ", "") == normalise(line).replace(" ", "")
