@@ -24,11 +24,9 @@ IGNORE = -100  # marks a piece without a label; PyTorch's cross-entropy ignores 
 
 
 class IdStore:
-    """One side of a split: the ids of its sentences, or their labels, memory-mapped."""
+    """One side of a split: ids of its sentences, int32, or their labels, int8, memory-mapped."""
 
-    def __init__(
-        self, ids: NDArray[np.int32] | NDArray[np.int8], offsets: NDArray[np.int64]
-    ) -> None:
+    def __init__(self, ids: NDArray[Any], offsets: NDArray[np.int64]) -> None:
         self._ids = ids
         self._offsets = offsets
 
@@ -61,7 +59,7 @@ class IdStore:
     @property
     def flat(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """All ids concatenated, [ids], and where each sentence begins, [sentences + 1]."""
-        return self._ids, self._offsets  # type: ignore[return-value]
+        return self._ids, self._offsets
 
     def __len__(self) -> int:
         """Count the sentences."""
@@ -71,8 +69,7 @@ class IdStore:
         """Return the ids of one sentence, EOS last."""
         if not 0 <= index < len(self):
             raise IndexError(f"sentence {index} of {len(self)}")
-        ids: NDArray[np.int32] = self._ids[self._offsets[index] : self._offsets[index + 1]]  # type: ignore[assignment]
-        return ids
+        return self._ids[self._offsets[index] : self._offsets[index + 1]]
 
     @cached_property
     def lengths(self) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -55,8 +55,7 @@ def export_to_ctranslate2(
     """
     import_extra("ctranslate2", PROGRAM)
     check_system(run)
-    model = load_model(run, checkpoint, torch.device("cpu"))
-    assert isinstance(model, Transformer)
+    model = cast(Transformer, load_model(run, checkpoint, torch.device("cpu")))
     spec = transformer_spec(model, run.pipeline)
     spec.validate()
     spec.optimize(quantization=quantization)

@@ -22,18 +22,18 @@ class JoinedCache(KeyValueCache):
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Add slots and return all keys and all values, [B, ..., H, slots, D]."""
-        new = (k, v)
         if self._held:
-            new = tuple(torch.cat(pair, dim=-2) for pair in zip(self._held, new, strict=True))  # type: ignore[assignment]
-        self._held = [*new]
-        return new
+            keys, values = self._held
+            k, v = torch.cat((keys, k), dim=-2), torch.cat((values, v), dim=-2)
+        self._held = [k, v]
+        return k, v
 
 
 @dataclass
 class OneHypothesis:
     """A `BeamCache` with one hypothesis per sentence, which owns every slot."""
 
-    layers: list[JoinedCache]  # one cache per layer
+    layers: list[KeyValueCache]  # one `JoinedCache` per layer
     length: Any  # positions read so far: an integer, or a tensor if it is an input of a graph
 
     beam = 1
@@ -55,7 +55,7 @@ def traceable(state: Any) -> Any:
             layer = copy.copy(cache)
             layer.__class__ = _joined(type(cache))
             layers.append(layer)
-        return OneHypothesis(layers, state.length)  # type: ignore[arg-type]
+        return OneHypothesis(layers, state.length)
     if isinstance(state, Tensor) or not hasattr(state, "__dict__"):
         return state
     changed = copy.copy(state)
