@@ -60,7 +60,7 @@ def transformer_parts(
             hint="name the file that fairseq-train saved, such as checkpoint_best.pt",
             kind="checkpoint.format",
         )
-    arguments = SavedArguments(argparse.Namespace(**values), where)
+    arguments = SavedArguments(values, where)
     if arguments.is_set("activation_dropout"):
         arguments.values["relu_dropout"] = arguments.values["activation_dropout"]
     arguments.refuse_if_set(_NO_COUNTERPART)

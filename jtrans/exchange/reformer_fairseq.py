@@ -139,7 +139,7 @@ def _parts(content: Mapping[str, Any], where: str) -> tuple[SavedArguments, dict
             hint="later versions of fairseq: --from fairseq" if "cfg" in content else None,
             kind="checkpoint.format",
         )
-    return SavedArguments(args, where), plain_tensors(model, where)
+    return SavedArguments(vars(args), where), plain_tensors(model, where)
 
 
 # program that wrote a checkpoint -> function that reads its arguments and tensors

@@ -7,7 +7,6 @@ counterpart here are refused by name.
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -33,8 +32,8 @@ _NO_COUNTERPART = {
 class SavedArguments:
     """The arguments that a checkpoint was trained with; errors name the file `where`."""
 
-    def __init__(self, args: argparse.Namespace, where: str) -> None:
-        self.values = vars(args)
+    def __init__(self, values: dict[str, Any], where: str) -> None:
+        self.values = values
         self.where = where
 
     def refuse(self, message: str) -> CheckpointError:
