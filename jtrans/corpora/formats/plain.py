@@ -32,11 +32,10 @@ def read_pair(
         CorpusError: a file cannot be read, both are empty, or their line counts differ.
     """
     source = _find_file(prefix, languages[0], languages)
-    references = _find_references(prefix, languages[1]) if with_references else []
-    if len(references) > 1:
-        return read_files([source], references, origin=(prefix,), skips_bad=skips_bad)
-    target = _find_file(prefix, languages[1], languages)
-    return read_files([source], [target], origin=(prefix,), skips_bad=skips_bad)
+    targets = _find_references(prefix, languages[1]) if with_references else []
+    if len(targets) < 2:
+        targets = [_find_file(prefix, languages[1], languages)]
+    return read_files([source], targets, origin=(prefix,), skips_bad=skips_bad)
 
 
 def _find_references(prefix: str, language: str) -> list[Path]:
