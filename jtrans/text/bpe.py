@@ -74,7 +74,7 @@ def check_codes(codes: str, where: str | None = None) -> None:
     Raises:
         CorpusError: it is not; the error names the line.
     """
-    fault = next(_faults(codes.rstrip("\n").split("\n")), None)
+    fault = _find_fault(codes.rstrip("\n").split("\n"))
     if fault is not None:
         hint = "learn codes with: jtrans bpe learn --merges 10000 --input FILE --output CODES"
         if _OF_FASTBPE.search(fault):
@@ -106,19 +106,20 @@ def check_version(codes: str, where: str) -> None:
         known.add("".join(units))
 
 
-def _faults(lines: Sequence[str]) -> Iterator[str]:
+def _find_fault(lines: Sequence[str]) -> str | None:
     first = int(lines[0].startswith("#version:"))
     if first and lines[0].split() not in (["#version:", "0.1"], ["#version:", "0.2"]):
-        yield f"BPE codes of unknown version: {lines[0][:60]!r}; jtrans reads 0.1 and 0.2"
+        return f"BPE codes of unknown version: {lines[0][:60]!r}; jtrans reads 0.1 and 0.2"
     if not lines[first:]:
-        yield "BPE codes without merges: the file has only a line with the version"
+        return "BPE codes without merges: the file has only a line with the version"
     for number, line in enumerate(lines[first:], start=first + 1):
         units = line.strip("\r\n ").split(" ")
         if len(units) != 2:
             count = len([unit for unit in units if unit])
-            yield (
+            return (
                 f"not a BPE codes file: line {number} has {count} units instead of 2: {line[:60]!r}"
             )
+    return None
 
 
 def read_codes(path: Path) -> str:
