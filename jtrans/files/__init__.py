@@ -16,6 +16,7 @@ from jtrans.files.packed import open_unpacked as open_unpacked
 from jtrans.files.text import raw_lines as raw_lines
 from jtrans.files.text import read_json as read_json
 from jtrans.files.text import read_lines as read_lines
+from jtrans.files.text import read_table as read_table
 from jtrans.files.text import write_json as write_json
 from jtrans.files.text import write_lines as write_lines
 from jtrans.files.text import write_text as write_text

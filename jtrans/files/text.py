@@ -86,6 +86,15 @@ def read_json(path: Path) -> Any:
     return value
 
 
+def read_table(path: Path) -> dict[str, Any]:
+    """Read one JSON object; empty if the file is missing, damaged or holds anything else."""
+    try:
+        value = read_json(path)
+    except JtransError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def line_blocks(lines: Iterable[str]) -> Iterator[bytes]:
     """Yield blocks of many lines, each line ended by a line feed."""
     iterator = iter(lines)

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from jtrans.corpora.download.contents import damage, unfit
 from jtrans.corpora.entry import Mirror, OriginalFile
-from jtrans.errors import JtransError
-from jtrans.files import cache_folder, read_json, text_digest, write_json
+from jtrans.files import cache_folder, read_table, text_digest, write_json
 
 OLDER_CACHE = Path("data/downloads")
 RECORD, OLDER_RECORDS = "download.json", "checksums.json"
@@ -73,7 +72,7 @@ class Store:
 
     def earlier(self, mirror: Mirror) -> OriginalRecord | None:
         """Return the record of the last download from an address, even if the file is gone."""
-        return _as_record(mirror.file, _read(self.path(mirror).parent / RECORD))
+        return _as_record(mirror.file, read_table(self.path(mirror).parent / RECORD))
 
     def keep(self, mirror: Mirror, part: Path, sha256: str) -> Download:
         """Give a complete file its name, and record it."""
@@ -86,7 +85,7 @@ class Store:
     def _usable(self, mirror: Mirror) -> Download | None:
         records = {self.path(mirror): self.earlier(mirror)}
         for folder in self.older:
-            record = _read(folder / OLDER_RECORDS).get(mirror.file)
+            record = read_table(folder / OLDER_RECORDS).get(mirror.file)
             records[folder / mirror.file] = _as_record(mirror.file, record)
         for path, record in records.items():
             if (
@@ -105,11 +104,3 @@ def _as_record(file: str, values: Any) -> OriginalRecord | None:
         return OriginalRecord(file, str(values["url"]), int(values["size"]), str(values["sha256"]))
     except (KeyError, TypeError, ValueError):
         return None
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        values = read_json(path)
-    except JtransError:
-        return {}
-    return values if isinstance(values, dict) else {}

@@ -16,8 +16,8 @@ from typing import Any
 from jtrans import __version__
 from jtrans.corpora.download.contents import HEAD_BYTES, wrong_kind
 from jtrans.corpora.entry import Mirror
-from jtrans.errors import JtransError, WorkError
-from jtrans.files import read_json, write_json
+from jtrans.errors import WorkError
+from jtrans.files import read_table, write_json
 from jtrans.progress import Progress
 
 CHUNK_BYTES = 1 << 16
@@ -197,11 +197,7 @@ def _check_space(folder: Path, needed: int) -> None:
 
 def _metadata(part: Path) -> dict[str, str]:
     """Return the address and version of the file that a partial one belongs to."""
-    path = part.with_name(f"{part.name}.json")
-    try:
-        return dict(read_json(path))
-    except (JtransError, ValueError):
-        return {}
+    return read_table(part.with_name(f"{part.name}.json"))
 
 
 def _save_metadata(mirror: Mirror, part: Path, response: Any) -> None:
