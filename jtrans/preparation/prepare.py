@@ -145,18 +145,15 @@ def _warn_of_text(request: Request, pipeline: TextPipeline, progress: Progress) 
     """Warn of text that is not raw, or that the pipeline changes."""
     splits, is_given = request.corpus.splits, request.pipeline is not None
     of_case = lower_case_warning(request.corpus.languages) if request.options.lowercase else None
-    of_source, of_target = (
-        [
-            leftover_warning(
-                getattr(splits[name], side),
-                getattr(pipeline, side),
-                is_target=side == "target",
-                split=name,
-            )
-            for name in (["train"] if "train" in splits else splits)
-        ]
-        for side in SIDES
-    )
+    examined = {"train": splits["train"]} if "train" in splits else splits
+    of_source = [
+        leftover_warning(text.source, pipeline.source, is_target=False, split=name)
+        for name, text in examined.items()
+    ]
+    of_target = [
+        leftover_warning(text.target, pipeline.target, is_target=True, split=name)
+        for name, text in examined.items()
+    ]
     if not any(of_target):
         of_target = [round_trip_warning(splits, pipeline.target, is_given=is_given)]
     for warning in filter(None, (of_case, *of_source, *of_target)):

@@ -15,7 +15,7 @@ MANY = 0.25
 
 
 def leftover_warning(
-    lines: Iterable[str], side: TextSide, *, is_target: bool, split: str = "train"
+    lines: Iterable[str], side: TextSide, *, is_target: bool, split: str
 ) -> str | None:
     """Return a warning about text with subword pieces or escapes, None for raw text.
 
