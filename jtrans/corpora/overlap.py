@@ -17,8 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Keys = NDArray[np.uint64]
-# The units that two texts may share.
-UNITS = ("source", "target", "pair")
 # Categories of characters that are ignored: punctuation, spaces, controls, spacing accents.
 _IGNORED = ("P", "Z", "Cc", "Cf", "Sk")
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
@@ -76,7 +74,7 @@ class HeldOut:
         """Return the sentences of a split, given the keys of its source and references, [pairs]."""
         references = np.stack(targets)
         keys = keys_by_unit(np.broadcast_to(source, references.shape), references)
-        return cls(keys, {unit: np.zeros(references.shape, np.bool_) for unit in UNITS})
+        return cls(keys, {unit: np.zeros(references.shape, np.bool_) for unit in keys})
 
     def meet(self, train: Mapping[str, Keys]) -> None:
         """Note which sentences occur in some training pairs, given as keys by unit, [pairs]."""
