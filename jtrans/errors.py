@@ -163,6 +163,11 @@ def wrong_format(what: str, version: object, readable: int) -> str:
     return f"{what} has {has}, this jtrans reads format {readable}"
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, the name of its class if it has none."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
 def how_many(count: int, noun: str, plural: str = "s") -> str:
     """Return a count with its noun: ``1 line``, ``2,048 lines``."""
     return f"{count:,} {noun}{'' if count == 1 else plural}"

@@ -1,11 +1,11 @@
-"""Which names are offered in place of an unknown one."""
+"""The texts of errors: names that are offered, counts, first lines of other errors."""
 
 from __future__ import annotations
 
 import pytest
 
 from jtrans.config import recipe_names
-from jtrans.errors import did_you_mean, how_many, name_hint
+from jtrans.errors import did_you_mean, first_line, how_many, name_hint
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,15 @@ def test_without_a_near_name_all_are_listed() -> None:
 )
 def test_one_thing_is_singular(count: int, plural: str, expected: str) -> None:
     assert how_many(count, "line", plural) == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (RuntimeError("\n  a fault\n  where\n"), "a fault"),
+        (RuntimeError(), "RuntimeError"),
+        (ValueError(" \n"), "ValueError"),
+    ],
+)
+def test_the_first_line_of_an_error_is_never_missing(error: Exception, line: str) -> None:
+    assert first_line(error) == line

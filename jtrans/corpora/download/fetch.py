@@ -128,7 +128,7 @@ def _finish(
     mirror: Mirror, part: Path, sha256: str, store: Store, seconds: float, progress: Progress
 ) -> Download:
     earlier = store.earlier(mirror)
-    with part.open("rb") as handle:
+    with part.open("r+b") as handle:  # Windows syncs no file that is opened for reading
         os.fsync(handle.fileno())
     download = store.keep(mirror, part, sha256)
     forget(part)

@@ -31,7 +31,7 @@ from jtrans.decoding.engines.ctranslate2_options import PROGRAM
 from jtrans.decoding.engines.token_names import token_names
 from jtrans.decoding.options import SamplingOptions, SearchOptions
 from jtrans.decoding.search.trace import Hypothesis
-from jtrans.errors import CheckpointError, DecodingError, WorkError
+from jtrans.errors import CheckpointError, DecodingError, WorkError, first_line
 from jtrans.exports import Export, import_extra
 from jtrans.progress import Progress
 from jtrans.text.vocabulary import EOS, PAD, SPARE
@@ -146,7 +146,7 @@ class CTranslate2Search:
                 return part.hypotheses(needs_scores=needs_scores)
             except (RuntimeError, ValueError) as error:
                 raise WorkError(
-                    f"CTranslate2 failed: {str(error).splitlines()[0]}",
+                    f"CTranslate2 failed: {first_line(error)}",
                     where="--engine ctranslate2",
                     hint="a smaller --batch-tokens, a smaller --beam, or --engine torch",
                     kind="work.engine",
@@ -224,7 +224,7 @@ def _load_translator(export: Export, device: str, **options: Any) -> Any:
         return ctranslate2.Translator(str(export.folder), device, **options)
     except (RuntimeError, ValueError) as error:
         raise CheckpointError(
-            f"CTranslate2 cannot load the export: {str(error).splitlines()[0]}",
+            f"CTranslate2 cannot load the export: {first_line(error)}",
             where=str(export.folder),
             hint="export the run again with this version of CTranslate2: jtrans export",
             kind="export.damaged",

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.translator import load_model
-from jtrans.errors import ConfigError, JtransError
+from jtrans.errors import ConfigError, JtransError, first_line
 from jtrans.exchange.export_card import onnx_card
 from jtrans.exchange.graphs.modules import (
     StartGraph,
@@ -189,7 +189,7 @@ def compare(model: TranslationModel, graphs: Graphs, vocabulary: int) -> None:
     try:
         worst = _largest_difference(model, graphs, vocabulary)
     except Exception as error:  # onnxruntime has no common class of errors
-        fault = f"they fail on sentences of other sizes ({str(error).strip().splitlines()[0]})"
+        fault = f"they fail on sentences of other sizes ({first_line(error)})"
         raise _refusal(model, f"its graphs are wrong: {fault}") from error
     if not worst <= TOLERANCE:
         raise _refusal(

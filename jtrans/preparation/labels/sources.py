@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from jtrans.corpora.formats.conllu import NO_TAG, read_sentences
 from jtrans.corpora.parallel import Tagged
-from jtrans.errors import ConfigError, CorpusError
+from jtrans.errors import ConfigError, CorpusError, first_line
 from jtrans.files import file_digest, short_digest, text_digest
 from jtrans.text.normalise import normalise
 from jtrans.text.widths import narrowed
@@ -133,7 +133,7 @@ class SpacyLabels:
             ) from error
         except Exception as error:  # spaCy raises any kind for a folder without a usable model
             raise ConfigError(
-                f"spaCy cannot load {model}: {str(error).strip().splitlines()[0]}",
+                f"spaCy cannot load {model}: {first_line(error)}",
                 where="--labels",
                 hint="train the model again with this version of spaCy, or choose another",
                 kind="config.labels",

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
-from jtrans.errors import ConfigError
+from jtrans.errors import ConfigError, first_line
 from jtrans.training.distributed.place import Place
 from jtrans.training.distributed.ranks import LostRankError
 from jtrans.training.distributed.watchdog import STUCK_SECONDS
@@ -64,7 +64,7 @@ def meet(place: Place, backend: str, should_stop: Callable[[], bool]) -> str:
                 kind="distributed.port",
             ) from error
         raise LostRankError(
-            f"the processes cannot connect to each other: {str(error).splitlines()[0]}",
+            f"the processes cannot connect to each other: {first_line(error)}",
             where=where,
             hint="check that all of them run, and that all machines can reach that address",
         ) from error
