@@ -131,6 +131,11 @@ class CheckedCommand(TyperCommand):
         if not ctx.resilient_parsing:  # it is set during shell completion
             for parameter in order:
                 _check_value(parameter, given.get(parameter.name))
+                if parameter.nargs > 1 and order.count(parameter) > 1:
+                    values = f"{parameter.opts[0]} {parameter.metavar}"
+                    raise usage_error(
+                        f"{parameter.opts[0]} is given twice", f"give it once: {values}"
+                    )
         return super().parse_args(ctx, args)
 
 

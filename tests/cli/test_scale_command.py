@@ -39,6 +39,18 @@ def test_a_missing_loss_is_named(jtrans: Jtrans) -> None:
     assert "--from-losses needs 3 values" in result.err and "BASE DEEPER WIDER" in result.err
 
 
+@pytest.mark.parametrize("arguments", [(9, *PUBLISHED[:4]), (*PUBLISHED[:4], 9), (*PUBLISHED, 9)])
+def test_a_fourth_loss_is_no_recipe(jtrans: Jtrans, arguments: tuple[object, ...]) -> None:
+    result = jtrans("scale", *arguments)
+    assert result.code == 2
+    assert "--from-losses needs 3 values, and 9 is one more" in result.err
+
+
+def test_the_losses_of_a_second_seed_do_not_replace_those_of_the_first(jtrans: Jtrans) -> None:
+    result = jtrans("scale", *PUBLISHED, *PUBLISHED[:4])
+    assert result.code == 2 and "--from-losses is given twice" in result.err
+
+
 def test_the_table_names_sizes_and_the_realised_ratio(jtrans: Jtrans) -> None:
     result = jtrans("scale", *PUBLISHED)
     rows = {line.split("  ")[0]: line.split() for line in result.out.splitlines()}

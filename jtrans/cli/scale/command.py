@@ -43,7 +43,9 @@ def scale(
     set_: list[str] | None = SETTINGS,
     device: str | None = DEVICE,
     from_losses: Losses | None = option(
-        "Use these validation losses, in nats per token.", "BASE DEEPER WIDER", panel=LOSSES
+        "Use these validation losses, in nats per token; of several seeds, the means.",
+        "BASE DEEPER WIDER",
+        panel=LOSSES,
     ),
     layers: int | None = option(
         "Without a recipe: joint layers of the base model.", panel=LOSSES, min=1, max=MOST_LAYERS
@@ -83,6 +85,11 @@ def scale(
         )
         if recipe is None:
             _refuse({"--out": out, "--set": set_}, "needs a recipe", "give the base model's recipe")
+        elif _is_number(recipe):
+            raise usage_error(
+                f"--from-losses needs 3 values, and {recipe} is one more",
+                "--from-losses BASE DEEPER WIDER; of several seeds, their means",
+            )
     if recipe is None:
         scale_joint_layers(from_losses, layers, width_ratio, ratio, step, as_json=as_json)
         return
@@ -101,6 +108,14 @@ def scale(
         show_plan(plan, device, as_json=as_json)
     else:
         scale_recipe(plan, device, with_scaled=run, as_json=as_json)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _refuse(options: Mapping[str, object], reason: str, instead: str) -> None:
