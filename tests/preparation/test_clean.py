@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from plugins.cleaning import clean
 
@@ -86,6 +86,7 @@ def test_the_longest_side_is_counted_in_words_where_characters_are_segmented() -
 
 
 @given(st.integers(10, 40), st.integers(1, 10))
+@example(tenths=15, shorter=2)  # of IWSLT14
 def test_a_pair_exactly_at_the_ratio_stays(tenths: Any, shorter: Any) -> None:
     longer, shorter = tenths * shorter, 10 * shorter
     limits = {"max_ratio": tenths / 10, "max_length": 1000}

@@ -29,6 +29,14 @@ SPLITS = {"train": parallel_text(TRAIN, "train"), "test": parallel_text(TEST, "t
 CORPUS = Corpus("mine", ("de", "en"), SPLITS, EVERY)
 
 
+def test_of_46_pairs_the_23rd_and_the_46th_are_valid(tmp_path: Path) -> None:
+    """Property E6 of docs/systems.md, for IWSLT14."""
+    corpus = Corpus("mine", ("de", "en"), {"train": parallel_text(PAIRS[:46], "train")}, 23)
+    prepared = prepare(corpus, tmp_path / "out", options=SMALL, workers=1)
+    assert prepared.raw_lines("valid", "source") == [PAIRS[22][0], PAIRS[45][0]]
+    assert len(prepared.pairs("train")) == 44
+
+
 def test_every_fifth_clean_pair_goes_to_valid(tmp_path: Path) -> None:
     prepared = prepare(CORPUS, tmp_path / "out", options=SMALL, workers=1)
     expected = PAIRS[4:80:5]
