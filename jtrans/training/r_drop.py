@@ -37,7 +37,8 @@ def cut_second(batch: Batch, rate: float) -> Batch:
     """Cut each token in the second half of a batch from `repeated` with probability `rate`.
 
     Token cutoff (Shen et al. 2020): the vector of a cut token is zero, including its position where
-    positions are added to tokens, but attention does not mask it.
+    positions are added to tokens, but attention does not mask it. docs/systems.md 0.6 names the
+    variants in published code.
     """
     if rate == 0.0:
         return batch

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from jtrans.config import Config
 from jtrans.data.bpe_dropout import make_bpe_dropout
@@ -125,7 +125,8 @@ class Trainer:
         )
         self.optimiser = make_optimiser(model, training)
         self.guard = GradientGuard(model.device) if training.gradient_guard else None
-        self.step = Step(self.parameters, self.optimiser, training, self.guard)
+        tables = [each.weight for each in model.modules() if isinstance(each, nn.Embedding)]
+        self.step = Step(self.parameters, self.optimiser, training, self.guard, tables)
         decay = training.ema_decay
         self.average = MovingAverage(model, decay) if decay else None
         self.writer = CheckpointWriter(run, training, is_alone=self.ranks.count == 1)

@@ -1,16 +1,22 @@
 """The gradient guard (docs/systems.md 7.8, N10)."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from plugins.small_corpus import tiny_config
+from safetensors.torch import load_file
 
 from jtrans.config import TrainingConfig
+from jtrans.runs import Run
+from jtrans.text.vocabulary import EOS, UNK
 from jtrans.training.optimisation.guard import GradientGuard
 from jtrans.training.optimisation.optimiser import add_l2, make_optimiser, step_unless
+from jtrans.training.session import train
 
 CPU = torch.device("cpu")
 
@@ -141,6 +147,37 @@ def test_a_dropped_update_changes_neither_parameters_nor_the_optimiser(
         after = everything(model, optimiser)
         same = [torch.equal(old, new) for old, new in zip(before, after, strict=False)]
         assert all(same) if math.isnan(value) else not any(same)
+
+
+def test_tokens_that_an_update_does_not_contain_have_no_penalty() -> None:
+    """Adam would take the penalty of their rows for a gradient, and make them vanish."""
+    embedding = torch.nn.Embedding(5, 3)
+    model = torch.nn.Sequential(embedding, torch.nn.Linear(3, 2)).double()
+    table = embedding.weight
+    before = table.detach().clone()
+    model(torch.tensor([1, 3])).square().sum().backward()
+    assert table.grad is not None
+    gradient = table.grad.clone()
+    add_l2(model.parameters(), 0.25, [table])
+    seen = torch.tensor([0.0, 1.0, 0.0, 1.0, 0.0])[:, None].double()
+    torch.testing.assert_close(table.grad, gradient + 0.25 * before * seen)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.0)
+    optimiser.step()
+    is_same = torch.eq(table, before).all(-1)
+    assert is_same.tolist() == [True, False, True, False, True]
+
+
+def test_training_with_the_penalty_leaves_tokens_without_data_alone(
+    _nouns: Path, tmp_path: Path
+) -> None:
+    tables = []
+    for l2 in (0.0, 0.1):
+        config = tiny_config(l2=l2, max_updates=3)
+        run = Run.open(train(config, data=_nouns, run=tmp_path / str(l2)).run)
+        tables.append(load_file(run.checkpoint("last").weights)["source_embedding.tokens.weight"])
+    without, with_penalty = tables
+    assert torch.equal(without[UNK], with_penalty[UNK])  # which no sentence contains
+    assert not torch.equal(without[EOS], with_penalty[EOS])
 
 
 def test_the_penalty_is_on_matrices_only() -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 
 from jtrans.config import TrainingConfig
-from jtrans.training.weights.shards import is_sharded
+from jtrans.training.weights.shards import is_sharded, local
 
 # Adafactor's lower bounds in torch: of the mean of squared gradients, whose square, the paper's
 # 1e-30, bounds every estimate of a squared gradient; and of the root mean square of a weight
@@ -19,10 +19,10 @@ LEAST_MEAN, LEAST_SCALE = 1e-15, 1e-3
 def make_optimiser(model: nn.Module, training: TrainingConfig) -> torch.optim.Optimizer:
     """Build the optimiser: Adam, Adafactor or Nesterov's momentum.
 
-    Adam has decoupled weight decay, p <- p - rate decay p. Adafactor (Shazeer & Stern 2018) has it,
-    too; its step is min(rate, 1 / sqrt(t)) times the root mean square of a weight. The scale of the
-    gradient matters only if its root mean square is below 3e-8. With torch's default bound it would
-    matter below 3e-4, as for many matrices, whose steps would then always be the largest.
+    Adam has decoupled weight decay, p <- p - rate decay p, and so has Adafactor (Shazeer & Stern
+    2018) here; its step is min(rate, 1 / sqrt(t)) times the root mean square of a weight. The scale
+    of the gradient matters only if its root mean square is below 3e-8. With torch's default bound
+    it would matter below 3e-4, as for many matrices, whose steps would then always be the largest.
     """
     settings = training.optimiser
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -63,15 +63,29 @@ def _make_nesterov(
     return optimiser
 
 
-def add_l2(parameters: Iterable[Parameter], l2: float) -> None:
+def add_l2(parameters: Iterable[Parameter], l2: float, embeddings: Collection[Tensor] = ()) -> None:
     """Add the gradient of the penalty 0.5 l2 sum(p^2) to the gradients of all weight matrices.
 
-    Vectors, that is biases and the scales of normalisations, have no penalty (docs/systems.md 7.8).
+    Vectors, that is biases and the scales of normalisations, have no penalty, nor have rows of
+    embeddings whose token is not in the update (docs/systems.md 0.7): the penalty would be their
+    whole gradient, which Adam rescales, and rare tokens would vanish.
+
+    Args:
+        parameters: of the model.
+        l2: weight of the penalty.
+        embeddings: those of the parameters that have a row per token.
     """
+    rows = set(map(id, embeddings))
     matrices = [p for p in parameters if p.grad is not None and p.dim() > 1]
-    if matrices:
-        gradients = [p.grad for p in matrices if p.grad is not None]
-        torch._foreach_add_(gradients, [p.detach() for p in matrices], alpha=l2)
+    others = [p for p in matrices if id(p) not in rows]
+    if others:
+        gradients = [p.grad for p in others if p.grad is not None]
+        torch._foreach_add_(gradients, [p.detach() for p in others], alpha=l2)
+    for table in matrices:
+        if id(table) in rows and table.grad is not None:
+            gradient = local(table.grad)
+            is_seen = (gradient != 0).any(-1, keepdim=True)
+            gradient.add_(local(table.detach()) * is_seen, alpha=l2)
 
 
 def step_unless(dropped: Tensor, optimiser: torch.optim.Optimizer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -23,6 +24,7 @@ class Step:
     optimiser: torch.optim.Optimizer  # of the parameters
     training: TrainingConfig  # the settings
     guard: GradientGuard | None  # judges finite gradients, if there is one
+    embeddings: Sequence[Tensor] = ()  # the parameters with a row per token
 
     def __call__(self, rate: float, losses: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Do a step, without reading any value from a GPU, except as in `step_unless`.
@@ -36,7 +38,7 @@ class Step:
             because a number is not finite or the guard dropped the update.
         """
         if self.training.l2:
-            add_l2(self.parameters, self.training.l2)
+            add_l2(self.parameters, self.training.l2, self.embeddings)
         norm = whole(get_total_norm([p.grad for p in self.parameters if p.grad is not None]))
         # reading the norm makes a GPU wait; scaling costs a CPU a pass over the gradient
         clip_norm = self.training.clip_norm

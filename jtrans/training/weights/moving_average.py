@@ -14,7 +14,7 @@ from jtrans.training.weights.shards import assign, local
 class MovingAverage:
     """The exponential moving average a <- d a + (1 - d) p of the weights p of a model.
 
-    At update t, d is at most (1 + t) / (10 + t), as in tensor2tensor's and TensorFlow's code, so
+    At update t, d is at most (1 + t) / (10 + t), as in OpenNMT-py's and TensorFlow's code, so
     that the first weights are soon forgotten.
 
     Args:
