@@ -240,7 +240,7 @@ class SamplingOptions:
         temperature: log-probabilities are divided by it; below 1 favours the probable tokens.
         top_k: only the k most probable tokens; 0: all.
         top_p: only the fewest tokens, most probable first, whose shares add up to at least this.
-        epsilon: only tokens whose share is at least this.
+        epsilon: only tokens whose share of all tokens, before other restrictions, is at least this.
 
     Raises:
         ConfigError: a value of another type.

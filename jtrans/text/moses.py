@@ -7,7 +7,9 @@ each such context, and the results are concatenated: the same output, ten times 
 
 In one rule sacremoses differs from today's tokenizer.perl, which always separates a full stop from
 the last word of a line ("... and so on, etc ."). sacremoses does so only where it would inside the
-line, so not after an abbreviation ("... and so on, etc."). Both are available.
+line, so not after an abbreviation ("... and so on, etc."). Both are available. It also lacks the
+rules for colons within Finnish and Swedish words, middle dots within Catalan ones, and elisions in
+Catalan and Irish, and does not split words at a virama.
 """
 
 from __future__ import annotations

@@ -109,9 +109,10 @@ class Moses(Segmenter):
 class MosesEscaped(Moses):
     """Moses exactly, with its default HTML escapes (``&apos;``), as in the published IWSLT14 text.
 
-    Unlike sacremoses, tokenizer.perl separates a full stop at the end of a line from any word
-    before it, even from an abbreviation; it matters where lines must match published text.
-    Joining is not affected.
+    Exactly but for Finnish, Swedish, Catalan and Irish, and for scripts with a virama, where
+    sacremoses lacks rules of tokenizer.perl. Unlike sacremoses, tokenizer.perl separates a full
+    stop at the end of a line from any word before it, even from an abbreviation; it matters where
+    lines must match published text. Joining is not affected.
 
     Also not restored: the difference between ``&amp;`` and ``&`` in the raw text.
     """

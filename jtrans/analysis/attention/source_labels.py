@@ -1,8 +1,8 @@
 """Quality by part of speech and entity of the source words, and how well these are tagged.
 
-As compare-mt (Neubig et al., 2019) does with labels of the source, a word of the reference has the
-label of the source word that it is aligned to, or of the first one if there are several. Words
-without a link are left out.
+A word of the reference has the label of the source word that it is aligned to, or of the first one
+if there are several; words without a link are left out. (compare-mt, Neubig et al. 2019, counts
+source words instead, each right if all words that are aligned to it are.)
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """CoNLL-U, the format of Universal Dependencies: sentences whose words have parts of speech.
 
 One line per word, ten columns separated by tabs (ID FORM LEMMA UPOS ... MISC), a blank line after
-each sentence. The part of speech is the fourth column; an entity is NER=B-PER (or Entity=) in the
-last. A multiword token ("zum") gets the tag of its first word.
+each sentence. The part of speech is the fourth column; an entity is NER=B-PER (or ner=, Entity=) in
+the last, by the scheme BIO, BIOES or BILOU. A multiword token ("zum") gets the tag of its first
+word.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _FORM, _UPOS, _MISC, _COLUMNS = 1, 3, 9, 10
 _ID = re.compile(r"(\d{1,9})(?:-(\d{1,9})|(\.)\d+)?", re.ASCII)
 _TAG = re.compile(r"[A-Z]+|_")
 # "Entity=" may also annotate coreference, as in "(e1-person-new", which is no entity type
-_ENTITY = re.compile(r"(?:NER|Entity)=((?:[BI]-)?[A-Za-z_]+)")
+_ENTITY = re.compile(r"(?<![^\t|])(?:NER|ner)=([^\s|]+)|Entity=((?:[BI]-)?[A-Za-z_]+)")
+_IN_BIO = {"S": "B", "U": "B", "E": "I", "L": "I"}  # of BIOES and BILOU
 
 
 def read_conllu(path: Path, languages: tuple[str, str]) -> ParallelText:
@@ -86,6 +88,16 @@ def read_sentences(path: Path) -> Iterator[ConlluSentence]:
         )
 
 
+def _entity(misc: str) -> str:
+    """Return the label of a word's entity by the scheme BIO, "O" for none."""
+    for match in map(_ENTITY.fullmatch, misc.split("|")):
+        if match:
+            label: str = match[1] or match[2]
+            place, dash, kind = label.partition("-")
+            return f"{_IN_BIO[place]}-{kind}" if dash and place in _IN_BIO else label
+    return "O"
+
+
 @dataclass
 class _Sentence:
     """Collects the lines of a sentence."""
@@ -109,7 +121,7 @@ class _Sentence:
         word, tag, misc = (columns[column] for column in (_FORM, _UPOS, _MISC))
         if not _TAG.fullmatch(tag):
             raise _refused(path, number, f"has {tag!r} as its part of speech")
-        entity = next((m[1] for m in map(_ENTITY.fullmatch, misc.split("|")) if m), "O")
+        entity = _entity(misc)
         if word_id[3]:
             return  # an empty node is not in the text
         if word_id[2] or int(word_id[1]) > self._covered:

@@ -23,19 +23,23 @@ def read_wmt_xml(path: Path, languages: tuple[str, str]) -> ParallelText:
     """Read a test set.
 
     Each translator who translated every document gives a reference, in the order of the file; if
-    there is no such translator, the reference is the first translation of each document. Documents
-    without a source or a translation in the two languages, and outputs of systems, are counted in
-    the notes.
+    there is no such translator, the reference is the first translation of each document; a segment
+    that a translator lacks is blank. Left out, as by sacreBLEU, and counted in the notes are
+    documents of test suites, documents without a source or a translation in the two languages,
+    segments without any translation, and outputs of systems.
 
     Raises:
-        CorpusError: the file cannot be read, is not XML, has no pair, or a translation lacks
-            segments of its source.
+        CorpusError: the file cannot be read, is not XML, has no pair, or a translation has segments
+            that its source lacks.
     """
     tree = TreeBuilder()
     read_xml_stream(path, tree)
     notes, seen = Counter[str](), set[str]()
     documents: list[tuple[Segments, dict[str, Segments]]] = []
     for document in tree.close().iter("doc"):
+        if document.get("testsuite") is not None:
+            notes["document of a test suite"] += 1
+            continue
         source: Segments = {}
         references: dict[str, Segments] = {}
         for text in document:
@@ -49,11 +53,14 @@ def read_wmt_xml(path: Path, languages: tuple[str, str]) -> ParallelText:
             elif text.tag == "hyp":
                 notes["system output left out"] += 1
         if source and references:
-            _check_numbers(source, references, path, document)
+            for number in (number for each in references.values() for number in each):
+                if number not in source:
+                    raise _refused(f"segment {number} without a source", path, document)
             documents.append((source, references))
         else:
             notes[f"document without a {'reference' if source else 'source'}"] += 1
-    if not documents:
+    parallel = _join(documents, str(path), notes)
+    if not parallel.source:
         raise CorpusError(
             f"{path} holds no document with a source in {languages[0]} and a reference in "
             f"{languages[1]}; its texts: {', '.join(sorted(seen)) or 'none'}",
@@ -61,7 +68,7 @@ def read_wmt_xml(path: Path, languages: tuple[str, str]) -> ParallelText:
             "its languages: --languages",
             kind="corpus.empty",
         )
-    return _join(documents, str(path), notes)
+    return parallel
 
 
 def _is_in(languages: tuple[str, str], side: int, tag: str) -> bool:
@@ -77,15 +84,6 @@ def _add_segments(segments: Segments, text: Element, path: Path, document: Eleme
         if number in segments:
             raise _refused(f"segment {number} twice in one text", path, document)
         segments[number] = one_line("".join(element.itertext()))
-
-
-def _check_numbers(
-    source: Segments, references: dict[str, Segments], path: Path, document: Element
-) -> None:
-    for segments in references.values():
-        for number in (*source, *segments):
-            if number not in source or number not in segments:
-                raise _refused(f"segment {number} on one side only", path, document)
 
 
 def _refused(problem: str, path: Path, document: Element) -> CorpusError:
@@ -106,7 +104,12 @@ def _join(
     sides: list[list[str]] = [[] for _ in ("source", *(everywhere or ["the first"]))]
     for source, references in documents:
         texts = [references[name] for name in everywhere or list(references)[:1]]
-        for lines, text in zip(sides, (source, *texts), strict=True):
-            lines += [text[number] for number in source]
+        for number, line in source.items():
+            translations = [text.get(number, "") for text in texts]
+            if not any(translations):
+                notes["segment without a translation"] += 1
+                continue
+            for lines, text in zip(sides, (line, *translations), strict=True):
+                lines.append(text)
     several = tuple(sides[1:]) if len(sides) > 2 else ()
     return ParallelText(sides[0], sides[1], (origin,), references=several, notes=notes)

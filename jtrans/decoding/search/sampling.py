@@ -184,16 +184,17 @@ def choose(log_probs: Tensor, uniform: Tensor, sampling: SamplingOptions) -> Ten
         uniform: random numbers in [0, 1), [A, n].
         sampling: temperature and filters.
     """
-    scaled = log_probs / sampling.temperature
-    V = scaled.shape[-1]
+    every = log_probs / sampling.temperature
+    V = every.shape[-1]
     count = min(sampling.top_k or V, V)
-    scaled, token = scaled.topk(count) if sampling.is_filtered else (scaled, torch.empty(0))
+    scaled, token = every.topk(count) if sampling.is_filtered else (every, torch.empty(0))
     share = torch.softmax(scaled, dim=-1)  # [A, n, count], in decreasing order if filtered
     if sampling.top_p < 1.0:
         before = share.cumsum(-1) - share
         share = share.masked_fill(before >= sampling.top_p, 0.0)
     if sampling.epsilon > 0.0:
-        is_improbable = share < sampling.epsilon
+        share_of_all = (scaled - every.logsumexp(-1, keepdim=True)).exp()
+        is_improbable = share_of_all < sampling.epsilon
         is_improbable[..., 0] = False
         share = share.masked_fill(is_improbable, 0.0)
     total = share.cumsum(-1)

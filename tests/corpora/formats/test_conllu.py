@@ -77,6 +77,26 @@ def test_entities_are_known_in_all_sentences_or_in_none(tmp_path: Path) -> None:
     assert not any(each.tagged.entities for each in read_sentences(write(tmp_path, chains)))
 
 
+@pytest.mark.parametrize(
+    ("misc", "label"),
+    [
+        ("NER=O", "O"),
+        ("NER=S-PER", "B-PER"),
+        ("NER=U-PER", "B-PER"),
+        ("ner=E-PERSON", "I-PERSON"),  # Stanza's
+        ("NER=L-ORG1", "I-ORG1"),
+        ("start_char=0|ner=B-DNA-domain", "B-DNA-domain"),
+        ("NER=PER", "PER"),
+        ("Entity=B-PER", "B-PER"),
+        ("owner=Ann", ""),
+    ],
+)
+def test_entities_of_other_schemes_are_read_as_bio(tmp_path: Path, misc: str, label: str) -> None:
+    path = write(tmp_path, f"1\tAnn\tAnn\tPROPN\t_\t_\t0\t_\t_\t{misc}\n\n")
+    [sentence] = read_sentences(path)
+    assert "".join(sentence.tagged.entities) == label
+
+
 def test_a_file_is_the_source_and_the_target_with_its_tags(tmp_path: Path) -> None:
     corpus = OwnFiles([str(write(tmp_path))], valid_size=1).read("c", ("en", "en"))
     text = corpus.splits["train"]

@@ -92,15 +92,31 @@ def test_segments_are_matched_by_number_and_languages_by_tag(tmp_path: Path) -> 
     assert list(parallel.target) == ["Yes.", "No."]
 
 
+def test_segments_that_nobody_translated_and_test_suites_are_left_out(tmp_path: Path) -> None:
+    """As sacreBLEU does; a segment that only one of two translators lacks is blank."""
+    short = text("ref", "Yes.", lang="en", translator="A")
+    blank = text("ref", "Yes.", " ", lang="en", translator="A")
+    for reference in (short, blank):
+        parallel = read(tmp_path, document(SOURCE, reference))
+        assert pairs(parallel) == [("Ja.", "Yes.")]
+        assert parallel.notes == {"segment without a translation": 1}
+    parallel = read(tmp_path, document(SOURCE, short, SECOND))
+    assert [list(lines) for lines in parallel.references] == [["Yes.", ""], ["Yeah.", "Nope."]]
+    suite = document(SOURCE, FIRST, name="d2").replace("<doc ", '<doc testsuite="x" ')
+    parallel = read(tmp_path, document(SOURCE, FIRST), suite)
+    assert len(parallel) == 2 and parallel.notes == {"document of a test suite": 1}
+    with pytest.raises(CorpusError, match="holds no document with a source in de"):
+        read(tmp_path, document(SOURCE, text("ref", "", "", lang="en")))
+
+
 @pytest.mark.parametrize(
     ("reference", "part"),
     [
-        (text("ref", "Yes.", lang="en"), "segment 2 on one side only, in document d1"),
-        (text("ref", "Yes.", "No.", "x", lang="en"), "segment 3 on one side only"),
+        (text("ref", "Yes.", "No.", "x", lang="en"), "segment 3 without a source, in document d1"),
         (text("ref", "Yes.", "No.", lang="en") * 2, "segment 1 twice in one text"),
     ],
 )
-def test_segments_without_a_partner_are_refused(tmp_path: Path, reference: str, part: str) -> None:
+def test_segments_without_a_source_are_refused(tmp_path: Path, reference: str, part: str) -> None:
     with pytest.raises(CorpusError, match=part) as caught:
         read(tmp_path, document(SOURCE, reference))
     assert caught.value.exit_code == EXIT_BAD_INPUT
