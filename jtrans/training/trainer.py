@@ -125,8 +125,8 @@ class Trainer:
         )
         self.optimiser = make_optimiser(model, training)
         self.guard = GradientGuard(model.device) if training.gradient_guard else None
-        tables = [each.weight for each in model.modules() if isinstance(each, nn.Embedding)]
-        self.step = Step(self.parameters, self.optimiser, training, self.guard, tables)
+        embeddings = [each.weight for each in model.modules() if isinstance(each, nn.Embedding)]
+        self.step = Step(self.parameters, self.optimiser, training, self.guard, embeddings)
         decay = training.ema_decay
         self.average = MovingAverage(model, decay) if decay else None
         self.writer = CheckpointWriter(run, training, is_alone=self.ranks.count == 1)
