@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jtrans.cli.run_info import run_values, state_text
 from jtrans.cli.tables import print_table
+from jtrans.config.load import flat_settings
 from jtrans.evaluation.names import distinct_names
 from jtrans.runs import Run
 
@@ -48,23 +49,14 @@ def _differences(runs: Sequence[Run]) -> dict[str, list[Any]]:
     settings = [
         {
             "data": run.info.get("data"),
-            **dict(_dotted("model", config.model.model_dump(mode="json"))),
-            **dict(_dotted("training", config.training.model_dump(mode="json"))),
+            **flat_settings(config.model.model_dump(mode="json"), "model."),
+            **flat_settings(config.training.model_dump(mode="json"), "training."),
         }
         for run, config in zip(runs, configs, strict=True)
     ]
     keys = dict.fromkeys(key for each in settings for key in each)
     values_of = {key: [each.get(key) for each in settings] for key in keys}
     return {key: row for key, row in values_of.items() if any(value != row[0] for value in row)}
-
-
-def _dotted(prefix: str, section: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the settings of a section and its subsections by their dotted names."""
-    for name, value in section.items():
-        if isinstance(value, Mapping):
-            yield from _dotted(f"{prefix}.{name}", value)
-        else:
-            yield f"{prefix}.{name}", value
 
 
 def _row(run: Mapping[str, Any]) -> list[str]:

@@ -408,3 +408,14 @@ def _set_value(values: dict[str, Any], key: str, value: Any, where: str) -> str:
             place.pop(old.rpartition(".")[2], None)
     place[last] = value
     return key
+
+
+def flat_settings(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the values of all sections that are set, by their dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= flat_settings(value, f"{prefix}{key}.")
+        elif value is not None:
+            flat[f"{prefix}{key}"] = value
+    return flat

@@ -173,9 +173,12 @@ def task_pairs() -> dict[str, int]:
     return {name: int(task["pairs"]) for name, task in _read()["tasks"].items()}
 
 
-def is_scored_in_lower_case(task: str) -> bool:
-    """Return whether the paper scores the cased text of a task without case."""
-    return bool(_read()["tasks"].get(task, {}).get("lowercase", False))
+def lowercase_of(task: str) -> bool | None:
+    """Return True if the paper scores the cased text of a task without case, None otherwise.
+
+    It is the argument `lowercase` of scoring: None takes the case of what a run writes.
+    """
+    return _read()["tasks"].get(task, {}).get("lowercase") or None
 
 
 def parse_rows(text: str) -> list[str]:

@@ -21,7 +21,7 @@ from jtrans.decoding.translator import Translator
 from jtrans.errors import JtransError
 from jtrans.progress import Progress
 from jtrans.runs import Run
-from scripts.reproduction.catalogue import Experiment, Row, is_scored_in_lower_case
+from scripts.reproduction.catalogue import Experiment, Row, lowercase_of
 from scripts.reproduction.row import Job, curve
 
 SHORT = 6  # words of the sentence whose attention is shown
@@ -68,9 +68,13 @@ def draw(
     """
     split = experiment.splits[-1]
     decoding = DecodingChoices(checkpoint, job.device)
-    lowercase = True if is_scored_in_lower_case(job.task) else None
     study = load_study(
-        runs, split, decoding, data=job.data.folder, lowercase=lowercase, progress=progress
+        runs,
+        split,
+        decoding,
+        data=job.data.folder,
+        lowercase=lowercase_of(job.task),
+        progress=progress,
     )
     out = job.out / experiment.name
     page, _ = write_report(study, out / "report", progress)

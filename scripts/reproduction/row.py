@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from jtrans import __version__
 from jtrans.errors import CheckpointError, ConfigError, how_many, usage_error
-from scripts.reproduction.catalogue import Row, is_scored_in_lower_case
+from scripts.reproduction.catalogue import Row, lowercase_of
 from scripts.reproduction.configuration import row_config
 from scripts.reproduction.data import describe_data
 from scripts.reproduction.results import (
@@ -290,8 +290,7 @@ def score_split(job: Job, run: Run, checkpoint: str, split: str, progress: Progr
 
     decoding = DecodingChoices(checkpoint, job.device)
     members = open_members([run], split, decoding, job.data.folder, progress)
-    lowercase = True if is_scored_in_lower_case(job.task) else None
-    system = score_runs(members, METRICS, lowercase=lowercase).systems[0]
+    system = score_runs(members, METRICS, lowercase=lowercase_of(job.task)).systems[0]
     bleu = system.scores["bleu"]
     text = "".join(f"{line}\n" for line in members[0].hypotheses)
     rate = members[0].translation.tokens_per_second

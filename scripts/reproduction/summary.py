@@ -14,7 +14,7 @@ from jtrans.evaluation.scores import Score
 from jtrans.evaluation.seeds import deviation_of, t_quantile
 from jtrans.evaluation.significance import PairedResult
 from jtrans.evaluation.systems import SeedGroup, SystemScores, compare_groups
-from scripts.reproduction.catalogue import Experiment, Row, is_scored_in_lower_case
+from scripts.reproduction.catalogue import Experiment, Row, lowercase_of
 from scripts.reproduction.configuration import is_of_recipe
 from scripts.reproduction.results import RowResult, SplitScores
 
@@ -66,7 +66,7 @@ class RowSummary:
         fewer than `FEWEST_SEEDS` seeds, and for scores without case of cased text: `jtrans score`
         compares its own, with case.
         """
-        if is_scored_in_lower_case(self.results[0].task):
+        if lowercase_of(self.results[0].task):
             return None
         band = self.band(split, PAPER_BLEU)
         is_known = self.is_of_task and all(is_of_recipe(self.row, each) for each in self.results)

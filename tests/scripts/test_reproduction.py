@@ -37,7 +37,7 @@ from scripts.reproduction.catalogue import (
     Row,
     experiment_names,
     find_experiment,
-    is_scored_in_lower_case,
+    lowercase_of,
     task_pairs,
 )
 from scripts.reproduction.configuration import is_of_recipe, limited, row_config
@@ -125,7 +125,7 @@ def test_rows_are_scored_without_case_where_the_paper_does(done: Path, data: Pat
     """Its numbers are of lower-cased text, which some corpora do not have."""
     for task, _ in find_experiment("table2", "iwslt14-de-en").rows[0].published.items():
         options = find_entry(task).options
-        assert options.get("lowercase", False) != is_scored_in_lower_case(task)
+        assert options.get("lowercase", False) != bool(lowercase_of(task))
     run = Run.open(done / "runs" / "transformer-small-1")
     corpus = PreparedCorpus.open(data)
     for task, case in (("iwslt15-vi-en", "lc"), ("grammar-de-en", "mixed")):

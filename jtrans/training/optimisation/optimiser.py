@@ -68,7 +68,7 @@ def add_l2(parameters: Iterable[Parameter], l2: float, embeddings: Collection[Te
 
     Vectors, that is biases and the scales of normalisations, have no penalty, nor have rows of
     embeddings whose token is not in the update (docs/systems.md 0.7): the penalty would be their
-    whole gradient, which Adam rescales, and rare tokens would vanish.
+    whole gradient, by which Adam moves them a whole step towards zero.
 
     Args:
         parameters: of the model.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from jtrans.config import Config
+from jtrans.config.load import flat_settings
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CheckpointError, ConfigError, JtransError
 from jtrans.models.zoo import system_configs
@@ -172,7 +173,7 @@ def check_initial(run: Run, initial: Run | None, *, keep_optimiser: bool) -> Non
 def different_settings(run: Run, config: Config) -> dict[str, tuple[Any, Any]]:
     """Return the settings that differ from those of a run, with both values, by dotted key."""
     old, new = (
-        _flat(each.model_dump(mode="json"))
+        flat_settings(each.model_dump(mode="json"))
         for each in (run.trained_config(system_configs()), config)
     )
     keys = sorted(key for key in {*old, *new} if old.get(key) != new.get(key))
@@ -250,16 +251,6 @@ def _check_fixed(run: Run, key: str, old: Any, new: Any) -> None:
         hint="a run cannot change this setting: --restart starts over, --run OTHER is a new run",
         kind="config.fixed-key",
     )
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
-        elif value is not None:
-            flat[f"{prefix}{key}"] = value
-    return flat
 
 
 def shown_value(value: Any) -> str:
