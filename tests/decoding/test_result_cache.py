@@ -89,7 +89,10 @@ def test_content_is_read_as_it_was_written(run: Run) -> None:
 
 
 def test_other_options_have_a_file_of_their_own(run: Run) -> None:
-    assert _translations(run, beam=2).path != _translations(run).path
+    options: list[dict[str, Any]] = [{}, {"beam": 2}, {"length_penalty": 0.6}, {"max_repeats": 3}]
+    options += [{"stopping": "bound"}, {"no_repeat_ngram": 3}, {"diverse_groups": 5}]
+    options += [{"diverse_groups": 5, "diversity": 0.2}]
+    assert len({_translations(run, **each).path for each in options}) == len(options)
     assert _translations(run, beam=5, nbest=3).path == _translations(run).path
     assert _measurement(run, layer=1).path != _measurement(run).path
 
