@@ -78,8 +78,8 @@ def test_the_widest_beam_is_named_and_can_be_used() -> None:
 
 def test_both_forms_of_the_length_penalty_count_the_end_symbol() -> None:
     assert SearchOptions(length_penalty=0.5).normalise(-6.0, 4) == pytest.approx(-3.0)
-    gnmt = SearchOptions(length_penalty=1.0, length_penalty_form="gnmt")
-    assert gnmt.normalise(-6.0, 7) == pytest.approx(-3.0)
+    gnmt = SearchOptions(length_penalty=0.5, length_penalty_form="gnmt")
+    assert gnmt.normalise(-6.0, 19) == pytest.approx(-3.0)
 
 
 def test_what_a_user_chooses_replaces_the_runs_own_settings(make_run: MakeRun) -> None:
