@@ -126,6 +126,15 @@ def test_what_differs_by_sentence_is_not_counted_twice_in_borrowed_seeds() -> No
     assert test.p_value == pytest.approx(0.083, abs=0.008)
 
 
+def test_of_several_systems_those_with_more_runs_lend_more() -> None:
+    # variances of 2 and 0.5 with 1 and 4 degrees of freedom: 0.8 with 5, whose t is 2.571 at 0.05
+    others = sample([39.0, 41.0]), sample([39.0, 40.0, 40.0, 40.0, 41.0])
+    other = sample([40.0 + 2.571 * np.sqrt(0.8 + 0.8)])
+    test = compare_means(sample([40.0]), other, others, sentences=1000)
+    assert test.is_borrowed
+    assert test.p_value == pytest.approx(0.05, rel=0.01)
+
+
 def test_equal_means_do_not_differ() -> None:
     assert compare_means(sample([1.0, 2.0]), sample([2.0, 1.0]), sentences=9).p_value == 1
 
