@@ -62,8 +62,9 @@ def test_sentences_without_4_grams_on_either_side_have_no_bleu() -> None:
     short = [line for line in REFERENCES if len(line.split()) < 4]
     counts = bleu_counts(short, [short], target_language="en", lowercase=False)
     assert np.isnan(bleu_of(counts.sum(axis=0)))
-    failed = bleu_counts([""], [[REFERENCES[0]]], target_language="en", lowercase=False)
-    assert bleu_of(failed.sum(axis=0)) == 0
+    for reference in (REFERENCES[0], "no dog is here"):
+        failed = bleu_counts([""], [[reference]], target_language="en", lowercase=False)
+        assert bleu_of(failed.sum(axis=0)) == 0
     assert drawn_bleu_of(counts.sum(axis=0)) == 0
     assert np.isnan(drawn_bleu_of(np.zeros(COLUMNS)))
 
