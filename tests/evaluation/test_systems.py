@@ -12,7 +12,13 @@ import pytest
 
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.evaluation.bleu import multi_bleu
-from jtrans.evaluation.systems import Evaluation, SystemOutput, check_metrics, evaluate
+from jtrans.evaluation.systems import (
+    ALL_METRICS,
+    Evaluation,
+    SystemOutput,
+    check_metrics,
+    evaluate,
+)
 
 REFERENCES = ["the dog reads a long book .", "a cat runs very fast .", "birds sing in the tree ."]
 GOOD = ["the dog reads a long book .", "a cat runs fast .", "birds sing in the tree ."]
@@ -43,6 +49,13 @@ def test_every_metric_asked_for_is_computed() -> None:
     [signature] = evaluation.signatures
     assert signature.startswith("chrF2|")
     assert evaluation.references == 1
+
+
+def test_no_metric_counts_case_on_request() -> None:
+    loud = _output("loud", [line.upper() for line in REFERENCES])
+    options: dict[str, Any] = {"metrics": ALL_METRICS, "target_language": "en", "lowercase": True}
+    [system] = evaluate([loud], [REFERENCES], **options).systems
+    assert [system.value(metric) for metric in ALL_METRICS] == pytest.approx([100, 100, 0, 100])
 
 
 def test_the_ends_of_an_interval_are_percentiles_of_the_drawn_test_sets() -> None:
