@@ -210,12 +210,17 @@ def test_without_downloads_the_model_of_a_tokenizer_must_be_here(
     check_tokenizer("intl")  # it has no model
 
 
-def test_chinese_counts_characters_in_every_metric() -> None:
-    results = one_system(
-        ["你叫什么名字？我很好。"],
-        [["你叫什么姓名？我很好。"]],
-        target_language="zh",
-    )
+@pytest.mark.parametrize(
+    ("language", "line", "reference"),
+    [
+        ("zh", "你叫什么名字？我很好。", "你叫什么姓名？我很好。"),
+        ("ja", "私は元気です。", "私は病気です。"),
+    ],
+)
+def test_characters_without_spaces_count_in_every_metric(
+    language: str, line: str, reference: str
+) -> None:
+    results = one_system([line], [[reference]], target_language=language)
     bleu, _, ter = (score.value for score in results)
     assert 0 < bleu < 100
     assert 0 < ter < 50  # one whole line as one word would be 100
