@@ -44,6 +44,18 @@ def _figures(figures: Sequence[object]) -> dict[str, Figure]:
     return {figure.name: figure for figure in figures if isinstance(figure, Figure)}
 
 
+def _check(figure: Figure, study: Study, number: int, bins: list[list[list[bool]]]) -> None:
+    """Hold a figure against the hits of every sentence in every bin: values and intervals."""
+    series = figure.series[number]
+    assert figure.counts == [sum(map(len, sentences)) for sentences in bins]
+    for place, sentences in enumerate(bins):
+        counts = np.array([[sum(hits), len(hits)] for hits in sentences])
+        hits, tokens = study.bootstrap.sums(counts).T
+        ends = np.percentile(hits[tokens > 0] / tokens[tokens > 0], [2.5, 97.5])
+        assert series.values[place] == pytest.approx(counts[:, 0].sum() / counts[:, 1].sum())
+        assert [series.low[place], series.high[place]] == pytest.approx(ends.tolist())
+
+
 @pytest.mark.parametrize("number", [0, 1])
 def test_teacher_forcing_is_the_loop_over_prefixes(study: Study, number: int) -> None:  # Q7
     scores = study.subjects[number].teacher_forced
@@ -58,34 +70,39 @@ def test_teacher_forcing_is_the_loop_over_prefixes(study: Study, number: int) ->
 def test_accuracy_by_position_counts_pieces_and_the_end(study: Study) -> None:  # Q1
     figure = _figures(position_figures(study, Binning(edges=(2, 5))))["position"]
     assert figure.bins == ["1–2", "3–5", ">5"]
-    for number, series in enumerate(figure.series):
-        bins: list[list[bool]] = [[], [], []]
-        for sentence in _by_hand(study, number):
-            for place, (_, hit, _) in enumerate(sentence):
-                bins[0 if place < 2 else 1 if place < 5 else 2].append(hit)
-        assert figure.counts == [len(hits) for hits in bins]
-        assert series.values == [pytest.approx(np.mean(hits)) for hits in bins]
+    for number in range(2):
+        sentences = [[hit for _, hit, _ in sentence] for sentence in _by_hand(study, number)]
+        parts = slice(0, 2), slice(2, 5), slice(5, None)
+        _check(figure, study, number, [[hits[part] for hits in sentences] for part in parts])
 
 
 def test_a_word_is_right_when_all_its_pieces_are(study: Study) -> None:
     figures = _figures(position_figures(study, Binning(edges=(1, 3))))
     member = study.subjects[0].run_members[0]
-    bins: list[list[bool]] = [[], [], []]
+    sentences: list[list[bool]] = []
     for pieces, sentence in zip(member.reference_pieces, _by_hand(study, 0), strict=True):
-        word, hit = 0, True
+        sentences.append([])
+        hit = True
         for piece, (_, is_hit, _) in zip(pieces, sentence, strict=False):
             hit = hit and is_hit
             if not piece.endswith("@@"):
-                bins[0 if word < 1 else 1 if word < 3 else 2].append(hit)
-                word, hit = word + 1, True
-    figure = figures["position-words"]
+                sentences[-1].append(hit)
+                hit = True
     assert any(piece.endswith("@@") for pieces in member.reference_pieces for piece in pieces)
-    assert figure.counts == [len(hits) for hits in bins]
-    assert figure.series[0].values == [pytest.approx(np.mean(hits)) for hits in bins]
-    words = sum(map(len, study.reference_words))
-    assert sum(figure.counts) == sum(figures["position-relative"].counts) == words
-    fifths = list(figures["position-relative"].counts)
-    assert fifths == fifths[::-1]  # neither end has the surplus of short sentences
+    parts = slice(0, 1), slice(1, 3), slice(3, None)
+    by_position = [[hits[part] for hits in sentences] for part in parts]
+    _check(figures["position-words"], study, 0, by_position)
+    fifths = [
+        [
+            [hit for place, hit in enumerate(hits) if int((place + 0.5) / len(hits) * 5) == fifth]
+            for hits in sentences
+        ]
+        for fifth in range(5)
+    ]
+    _check(figures["position-relative"], study, 0, fifths)
+    counts = figures["position-relative"].counts
+    assert sum(counts) == sum(map(len, study.reference_words))
+    assert counts == counts[::-1]  # neither end has the surplus of short sentences
 
 
 def test_bins_sum_to_the_overall_accuracy(study: Study) -> None:  # Q4
