@@ -97,7 +97,7 @@ def test_training_words_are_those_of_the_text_with_pieces_put_together(
 
 
 # how often each of the words w0 to w9 is in train, the vocabulary has those of at least 3
-TRAINING = {f"w{n}": n for n in range(10)} | {"often": 40}
+TRAINING = {f"w{n}": n for n in range(10)} | {"often": 40, "W9": 1}
 TEST = ["w0 w1 w1 w2 w3", "w4 w9 often", "w1 never w2"]
 
 
@@ -131,6 +131,13 @@ def test_words_below_the_threshold_of_the_vocabulary_have_their_true_counts(
     #                      w0 never, w1, w2, w3, w4, w9, often
     assert figure.counts == [2, 3, 2, 1, 1, 1, 1, 0, 0]
     assert "vocabulary" not in figure.note
+
+
+def test_words_that_differ_by_case_are_counted_together_where_case_does_not_matter(
+    with_threshold: PreparedCorpus, run_on: RunOn
+) -> None:
+    figure = _f_measure(run_on(with_threshold), lowercase=True)
+    assert figure.counts == [2, 3, 2, 1, 1, 0, 2, 0, 0]  # w9 10 times
 
 
 def test_a_bin_without_words_of_the_references_has_no_data(
