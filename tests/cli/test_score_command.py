@@ -1308,7 +1308,7 @@ def test_sentence_scores_that_cannot_be_used_are_refused(
 
 
 def test_every_sentence_is_scored_as_by_sacrebleu(jtrans: Jtrans) -> None:
-    lines = ["the dog reads a book .", "A cat", "x", ""]
+    lines = ["the dog reads a book .", "A cat", "x y", ""]  # TER of x y is 200
     references = [
         ["the dog reads the book .", "a cat sings a song .", "fish", "a"],
         ["", "The cat .", " ", "b"],  # blank: missing
