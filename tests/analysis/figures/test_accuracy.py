@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -74,16 +75,22 @@ def test_accuracy_by_position_counts_pieces_and_the_end(study: Study) -> None:  
         sentences = [[hit for _, hit, _ in sentence] for sentence in _by_hand(study, number)]
         parts = slice(0, 2), slice(2, 5), slice(5, None)
         _check(figure, study, number, [[hits[part] for hits in sentences] for part in parts])
+    usual = _figures(position_figures(study))["position"]
+    assert usual.bins == ["1–10", "11–20", "21–30", "31–40", "41+"]  # as in the paper
 
 
 def test_a_word_is_right_when_all_its_pieces_are(study: Study) -> None:
-    figures = _figures(position_figures(study, Binning(edges=(1, 3))))
     member = study.subjects[0].run_members[0]
+    scores = member.teacher_forced
+    hits_of_all = np.random.default_rng(1).random(len(scores.ids)) < 0.8  # random weights hit few
+    vars(member)["teacher_forced"] = replace(scores, hits=hits_of_all)
+    figures = _figures(position_figures(study, Binning(edges=(1, 3))))
     sentences: list[list[bool]] = []
-    for pieces, sentence in zip(member.reference_pieces, _by_hand(study, 0), strict=True):
+    by_sentence = np.split(hits_of_all, scores.offsets[1:-1])
+    for pieces, sentence in zip(member.reference_pieces, by_sentence, strict=True):
         sentences.append([])
         hit = True
-        for piece, (_, is_hit, _) in zip(pieces, sentence, strict=False):
+        for piece, is_hit in zip(pieces, sentence.tolist(), strict=False):
             hit = hit and is_hit
             if not piece.endswith("@@"):
                 sentences[-1].append(hit)
