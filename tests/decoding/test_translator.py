@@ -16,7 +16,13 @@ from jtrans.decoding.batched_search import translate_ids
 from jtrans.decoding.batches import by_length
 from jtrans.decoding.lines.given import GivenTranslation
 from jtrans.decoding.lines.sentences import MANY_UNKNOWN
-from jtrans.decoding.options import Constraints, SearchOptions, TranslationExtras
+from jtrans.decoding.mbr import expected_utilities
+from jtrans.decoding.options import (
+    Constraints,
+    SamplingOptions,
+    SearchOptions,
+    TranslationExtras,
+)
 from jtrans.decoding.translator import LONGEST_SOURCE, Translator, load_model
 from jtrans.errors import CheckpointError, DecodingError
 from jtrans.nn.cpu.matmul_backend import PRECISIONS
@@ -150,6 +156,38 @@ def test_a_line_that_is_too_long_is_translated_in_parts(
     joint = Constraints(forbidden=[f"{each[0].words[-1]} {each[1].words[0]}"])
     with pytest.raises(DecodingError, match=r"line 1: .*two parts of its translation meet"):
         translator.translate_nbest([long], 1, constraints=[joint])
+
+
+@pytest.mark.parametrize("sampling", [None, SamplingOptions()])
+def test_the_expected_utility_over_the_whole_beam_ranks(
+    translator: Translator, sampling: SamplingOptions | None
+) -> None:
+    """Hypotheses weigh by their probability, samples by how often they were drawn."""
+    options = replace(translator.options, beam=8, nbest=8)
+    extras = TranslationExtras(sampling=sampling)
+    plain = replace(translator, options=options, extras=extras)
+    [candidates] = plain.translate_nbest(LINES[:1])
+    ranked = replace(plain, extras=replace(extras, mbr="chrf"))
+    texts = [each.text for each in candidates]
+    log_probs = None if sampling else [each.log_prob for each in candidates]
+    scores = expected_utilities(texts, log_probs, "chrf", "en")
+    expected = dict(sorted(zip(texts, scores, strict=True), key=lambda each: -each[1]))
+    [chosen] = ranked.translate_nbest(LINES[:1])
+    assert {each.text: each.score for each in chosen} == pytest.approx(expected)
+    assert [each.score for each in chosen] == sorted(expected.values(), reverse=True)
+    assert ranked.translate(LINES[:1]) == [next(iter(expected))] != plain.translate(LINES[:1])
+
+
+def test_the_coverage_penalties_of_the_parts_of_a_line_are_added(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(translator.models[0]), "longest", 6)
+    covered = replace(translator, extras=TranslationExtras(coverage_penalty=0.5))
+    [[whole]] = covered.translate_nbest(["hund rennt . ein mann liest schnell ."], 1)
+    parts = covered.translate_nbest(["hund rennt .", "ein mann liest schnell ."], 1)
+    penalties = [part.score - part.log_prob / len(part.tokens) for [part] in parts]
+    expected = whole.log_prob / len(whole.tokens) + sum(penalties)
+    assert whole.score == pytest.approx(expected) and min(penalties) < 0
 
 
 def test_the_utility_of_a_line_in_parts_is_their_mean(
