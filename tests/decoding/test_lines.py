@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plugins.random_runs import JOINT, ON_CPU, MakeRun
+from plugins.random_runs import JOINT, ON_CPU, TRANSFORMER, MakeRun
 
 from jtrans.decoding.lines.attended import LEAST_COVERAGE, coverage
 from jtrans.decoding.lines.constraints import (
@@ -26,6 +26,7 @@ from jtrans.decoding.translator import Translator
 from jtrans.decoding.word_alignments import attention_to_source, choose_layer
 from jtrans.errors import DecodingError
 from jtrans.runs import Run
+from jtrans.text.alignments import to_pharaoh
 from jtrans.text.pipeline import TextPipeline, TextSide
 from jtrans.text.truecase import Truecaser
 from jtrans.text.vocabulary import UNK, Vocabulary
@@ -244,6 +245,39 @@ def test_the_coverage_penalty_is_that_of_equation_14(
             weights = maps[choose_layer(plain.models[0])][:, :-1]  # without </s> of the source
             penalty = sum(math.log(min(sum(row), 1.0)) for row in weights.T.tolist())
             assert each.score == pytest.approx(scores[each.text] + beta * penalty, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "layer"),
+    [
+        (TRANSFORMER, "decoder.0.cross"),
+        (TRANSFORMER | {"decoder_layers": 3}, "decoder.1.cross"),
+        (JOINT, "reduction"),
+    ],
+)
+def test_the_reduction_or_the_last_layer_but_one_aligns_words(
+    make_run: MakeRun, model: dict[str, Any], layer: str
+) -> None:
+    translator = Translator.load([Run.open(make_run(config={"model": model}))], ON_CPU)
+    assert choose_layer(translator.models[0]) == layer
+
+
+@pytest.mark.parametrize("layer", [None, "decoder.0.cross", "decoder.2.cross"])
+def test_words_are_aligned_by_the_rows_that_predict_them_in_the_chosen_layer(
+    make_run: MakeRun, layer: str | None
+) -> None:
+    model = TRANSFORMER | {"decoder_layers": 3}
+    extras = TranslationExtras(alignments=True, alignment_layer=layer)
+    choices = replace(ON_CPU, extras=extras)
+    translator = Translator.load([Run.open(make_run(config={"model": model}))], choices)
+    side = translator.pipeline
+    for line, [best] in zip(LINES, translator.translate_nbest(LINES), strict=True):
+        target = side.target.encode_pieces(best.tokens[:-1])
+        pair = [side.source.encode(line)], [target]
+        maps = dict(attention_to_source(translator.models[0], *pair))[0]
+        weights = maps[layer or "decoder.1.cross"][: len(best.words), :-1]
+        links = [(int(row.argmax()), word) for word, row in enumerate(weights)] if line else []
+        assert best.alignment == to_pharaoh(links)
 
 
 def test_the_coverage_penalty_chooses_among_the_whole_beam(make_run: MakeRun) -> None:
