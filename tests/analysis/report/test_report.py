@@ -25,6 +25,7 @@ from jtrans.analysis.report.content import ReportData, gather
 from jtrans.analysis.report.examples import between, choose_examples, compare_texts
 from jtrans.analysis.report.pages import breakable, json_for_page
 from jtrans.analysis.report.report import PAGE, page, verdicts, write_report
+from jtrans.analysis.report.scores import report_scores
 from jtrans.analysis.study.load import load_study
 from jtrans.analysis.study.load_files import load_file_study
 from jtrans.analysis.study.members import Member, TextFiles
@@ -101,6 +102,21 @@ def test_every_chart_of_the_page_is_a_file_too(study: Study, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("placeholder_pictures")
+@pytest.mark.parametrize(
+    ("lowercase", "references", "said"), [(True, 1, "|case:lc|"), (False, 2, "|nrefs:2|")]
+)
+def test_scores_are_kept_for_one_case_and_its_references(
+    corpus: PreparedCorpus, run_on: RunOn, lowercase: bool, references: int, said: str
+) -> None:
+    run = run_on(corpus)
+    [usual, *_] = report_scores(load_study([run], "test", ON_CPU), Silent()).signatures
+    study = load_study([run], "test", ON_CPU, lowercase=lowercase)
+    text = replace(study.text, references=study.text.references * references)
+    study.text = study.subjects[0].run_members[0].text = text
+    [other, *_] = report_scores(study, Silent()).signatures
+    assert said in other and said not in usual
+
+
 def test_the_scores_of_the_page_and_the_tests_behind_their_marks_are_in_files(
     corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
 ) -> None:
@@ -110,8 +126,8 @@ def test_the_scores_of_the_page_and_the_tests_behind_their_marks_are_in_files(
         for seed in (1, 2)
         for training in [{"seed": seed, "learning_rate": rate}]
     ]
-    for run in runs:
-        run.log({"event": "end", "seconds": 90.0})
+    for run, seconds in zip(runs, (60.0, 120.0) * 2, strict=True):
+        run.log({"event": "end", "seconds": seconds})
     path, data = write_report(load_study(runs, "test", ON_CPU), tmp_path, Silent())
     spreads = re.findall(r"seeds ±&nbsp;([\d.]+)", path.read_text(encoding="utf-8"))
     rows = _csv(tmp_path / "test.scores.csv")
@@ -381,6 +397,21 @@ def test_examples_are_distinct_and_the_same_every_time(study: Study) -> None:
     sources = [example.source for example in (*different, *drawn)]
     assert len(set(sources)) == len(sources)
     assert choose_examples(_again(study)) == (different, drawn)
+
+
+def test_the_largest_gains_and_then_the_largest_losses_are_examples(tmp_path: Path) -> None:
+    words = [f"the dog {number} sees a cat".split() for number in range(8)]
+    lengths = {
+        "reference": [6] * 8,
+        "first": [1, 2, 3, 4] + [6] * 4,
+        "other": [6] * 4 + [1, 2, 3, 4],
+    }
+    for name, most in lengths.items():
+        lines = [" ".join(line[:length]) for line, length in zip(words, most, strict=True)]
+        write_text(tmp_path / f"{name}.en", "\n".join(lines) + "\n")
+    reference, *systems = (tmp_path / f"{name}.en" for name in lengths)
+    different, _ = choose_examples(load_file_study(TextFiles(None, [reference], systems)))
+    assert [example.line for example in different] == [0, 1, 2, 4, 5, 6]
 
 
 def test_the_shortest_of_long_sentences_are_examples(
