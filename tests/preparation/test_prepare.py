@@ -21,6 +21,7 @@ from jtrans.preparation import learn as learning
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.preparation.request import make_request
+from jtrans.text.bpe import count_words, learn
 from jtrans.text.vocabulary import SPECIALS, UNK
 
 SMALL = PrepareOptions(bpe_merges=30)
@@ -74,6 +75,20 @@ def test_stored_ids_are_what_the_pipeline_makes_of_the_raw_lines(
         for i, line in enumerate(corpus.splits[split].target):
             assert pairs.target[i].tolist() == prepared.pipeline.target.encode(line)
             assert pairs.target.lengths[i] == len(pairs.target[i])
+
+
+@pytest.mark.parametrize("is_joint", [True, False])
+def test_merges_are_learned_from_both_sides_together_or_from_each(
+    tmp_path: Path, is_joint: bool
+) -> None:
+    options = PrepareOptions(bpe="joint" if is_joint else "separate", bpe_merges=30)
+    corpus = make_corpus()
+    pipeline = prepare(corpus, tmp_path / "out", options=options, workers=1).pipeline
+    train = corpus.splits["train"]
+    source = count_words(map(pipeline.source.segment, train.source))
+    target = count_words(map(pipeline.target.segment, train.target))
+    texts = [[source, target]] * 2 if is_joint else [[source], [target]]
+    assert [pipeline.source.codes, pipeline.target.codes] == [learn(text, 30) for text in texts]
 
 
 def test_pairs_of_letters_that_are_rarer_than_asked_for_are_not_merged(tmp_path: Path) -> None:
@@ -557,7 +572,8 @@ def test_chinese_prepared_before_letters_became_narrow_stays_as_it_is(tmp_path: 
 
 def test_truecased_words_begin_small_and_come_back_with_a_capital(tmp_path: Path) -> None:
     source, target = sentences(0, 60)
-    source = [f"Heute sieht der Mann {line[0].lower()}{line[1:]}" for line in source]
+    for number in range(0, 60, 4):  # more sentences begin with Der than have der within
+        source[number] = f"Heute sieht der Mann d{source[number][1:]}"
     options = PrepareOptions(bpe="none", truecase=True, max_ratio=9)
     prepared = prepare(make_corpus((source, target)), tmp_path / "out", options=options, workers=1)
     side = prepared.pipeline.source
@@ -611,8 +627,10 @@ def test_several_references_are_kept(tmp_path: Path) -> None:
 
 def test_joint_vocabulary_is_one_for_both_sides(tmp_path: Path) -> None:
     options = PrepareOptions(bpe_merges=30, vocabulary="joint")
-    pipeline = prepare(make_corpus(), tmp_path / "out", options=options, workers=1).pipeline
-    assert pipeline.source.vocabulary.tokens == pipeline.target.vocabulary.tokens
+    prepared = prepare(make_corpus(), tmp_path / "out", options=options, workers=1)
+    source, target = prepared.pipeline.source, prepared.pipeline.target
+    assert source.vocabulary.tokens == target.vocabulary.tokens
+    assert prepared.info["splits"]["train"]["unknown"] == {"source": 0, "target": 0}
 
 
 def test_rare_tokens_are_unknown(tmp_path: Path) -> None:
