@@ -37,6 +37,8 @@ def reasons_of(source: str, target: str, **rules: float) -> list[str]:
         (words(7), words(2), ["ratio"]),
         (words(2), words(7), ["ratio"]),
         (words(200), words(2), ["too long"]),
+        ("w" * 10_000, "w", []),
+        ("w", "w" * 10_001, ["too long"]),
     ],
 )
 def test_a_pair_is_dropped_for_the_first_reason_that_applies(
