@@ -45,7 +45,7 @@ def test_a_signal_that_came_too_late_for_a_run_begins_no_other(
     assert not Run.exists(plan.run_folder("base", config, 2))
 
 
-def test_a_model_tells_its_minutes_and_its_runs_go_on_with_other_limits(
+def test_a_model_tells_its_sizes_and_minutes_and_its_runs_go_on_with_other_limits(
     make_config: MakeConfig, corpus: PreparedCorpus, tmp_path: Path
 ) -> None:
     values: dict[str, Any] = {"max_updates": 1, "validate_every": 1}
@@ -55,6 +55,11 @@ def test_a_model_tells_its_minutes_and_its_runs_go_on_with_other_limits(
     runs = train_model(plan, "base", config, **options, should_stop=lambda: False)
     end = Run(plan.run_folder("base", config, 1)).events()[-1]
     assert runs is not None and runs.minutes[1] == end["seconds"] / 60
+    deeper = train_model(
+        plan, "deeper", plan.configs["deeper"], **options, should_stop=lambda: False
+    )
+    assert deeper is not None and set(deeper.layers.values()) == {2}
+    assert (runs.ratio, deeper.ratio) == (1.0, 2.0) and deeper.parameters > runs.parameters
     stop = {"metric": "valid-loss", "patience": 3}
     for limits in ({"max_updates": 2}, {"max_minutes": 5}, {"stop": stop}, {"keep": {"last": 7}}):
         plan.check_runs("base", make_config("transformer", **values | limits))
