@@ -8,6 +8,7 @@ from plugins.random_runs import MakeRun
 
 from jtrans.config.section import WIDEST_BEAM
 from jtrans.decoding.options import DecodingChoices, SearchOptions
+from jtrans.decoding.sweep import swept_searches
 from jtrans.errors import CheckpointError, DecodingError
 from jtrans.models.zoo import system_configs
 from jtrans.runs import Run
@@ -88,6 +89,20 @@ def test_what_a_user_chooses_replaces_the_runs_own_settings(make_run: MakeRun) -
     choices = DecodingChoices(search={"beam": 7, "max_length": None})
     assert choices.search_options(run) == SearchOptions(beam=7, max_length="20")
     assert SearchOptions.from_config(run.config(system_configs()), beam=1).beam == 1
+
+
+def test_a_sweep_searches_with_every_combination_of_its_values() -> None:
+    others = {"max_length": "9", "beam": None, "length_penalty": None}
+    sweeps = ["beam=1, 5", "length-penalty=0.6,1"]
+    searches = swept_searches(sweeps, DecodingChoices(device="cpu", search=others))
+    assert {label: (each.device, each.search) for label, each in searches.items()} == {
+        f"beam={beam} length-penalty={penalty}": (
+            "cpu",
+            {"max_length": "9", "beam": beam, "length_penalty": float(penalty)},
+        )
+        for beam in (1, 5)
+        for penalty in ("0.6", "1")
+    }
 
 
 def test_impossible_choices_are_refused_before_a_model_is_loaded(make_run: MakeRun) -> None:
