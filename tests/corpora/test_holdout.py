@@ -34,6 +34,11 @@ def test_the_splits_have_their_sizes_and_nothing_is_lost() -> None:
     assert set.union(*sets(splits).values()) == set(corpus(300))
 
 
+def test_at_most_half_of_a_small_corpus_is_held_out() -> None:
+    splits = split_off(text_of(corpus(21)), SIZES)
+    assert len(splits["train"]) == 11 and len(splits["valid"]) + len(splits["test"]) == 10
+
+
 def test_order_and_repetitions_of_the_corpus_do_not_matter() -> None:
     pairs = corpus(300)
     shuffled = pairs + pairs[:50]
