@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from plugins.random_runs import ON_CPU, RunOn
+from plugins.small_corpus import make_nouns
 
 from jtrans.analysis.attention.gold import GoldAlignment, error_rates, read_gold
 from jtrans.analysis.attention.layer_alignments import (
@@ -15,8 +17,10 @@ from jtrans.analysis.attention.layer_alignments import (
     find_gold,
     layer_alignments,
 )
+from jtrans.analysis.study.load import load_study
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study
+from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.text.alignments import from_pharaoh, to_pharaoh
 from jtrans.text.vocabulary import EOS
@@ -204,6 +208,16 @@ def test_every_layer_is_measured_and_the_best_reported(study: Study, tmp_path: P
         assert row[-1] == len(rates)
         member = subject.run_members[0]
         assert error_rates(best_alignment(member, gold).sentences, gold or [])[0] == row[4]
+
+
+def test_gold_is_for_runs_that_have_its_words(
+    corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
+) -> None:
+    other = make_nouns(tmp_path / "other", target_segment="character", bpe="none")
+    runs = [run_on(corpus, "words"), run_on(other, "letters")]
+    study = load_study(runs, "test", ON_CPU)
+    with pytest.raises(CorpusError, match="letters and words segment text into different words"):
+        alignment_tables(study, [GoldAlignment(frozenset(), frozenset())] * len(study))
 
 
 def test_without_gold_the_layers_are_listed(study: Study) -> None:
