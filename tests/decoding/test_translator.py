@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,14 @@ from jtrans.decoding.options import (
     SearchOptions,
     TranslationExtras,
 )
+from jtrans.decoding.teacher_forcing import teacher_forced_scores
 from jtrans.decoding.translator import LONGEST_SOURCE, Translator, load_model
+from jtrans.decoding.word_alignments import attention_to_source
 from jtrans.errors import CheckpointError, DecodingError
 from jtrans.nn.cpu.matmul_backend import PRECISIONS
 from jtrans.runs import Run
 from jtrans.text.pipeline import TextPipeline
-from jtrans.text.vocabulary import Vocabulary
+from jtrans.text.vocabulary import EOS, Vocabulary
 
 MakeRun = Callable[..., Path]
 LINES = [
@@ -228,6 +230,18 @@ def test_a_line_to_be_scored_is_cut_with_a_warning(
     assert scored.tokens == ["a", "dog", "a", "</s>"] and len(listener.warnings) == 2
 
 
+@pytest.mark.parametrize("measure", [teacher_forced_scores, attention_to_source])
+def test_a_pair_that_is_too_long_for_a_model_is_refused_with_its_line(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch, measure: Callable[..., Iterable[Any]]
+) -> None:
+    model = translator.models[0]
+    monkeypatch.setattr(type(model), "longest", 4)
+    for source, target in ((5, 3), (3, 5)):
+        pairs = [[4, EOS], [4] * (source - 1) + [EOS]], [[4, EOS], [4] * (target - 1) + [EOS]]
+        with pytest.raises(DecodingError, match="line 8: 5 tokens are more than the model's 4"):
+            list(measure(model, *pairs, lines=[7, 8]))
+
+
 def test_tokens_of_a_line_that_was_cut_are_scored_part_by_part(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,6 +329,8 @@ def test_an_ensemble_of_two_runs_differs_from_each(make_run: MakeRun) -> None:
     ]
     assert scores[2] != scores[0]
     assert scores[2] != scores[1]
+    with pytest.raises(DecodingError, match="scored by one model, not an ensemble"):
+        Translator.load(runs, ON_CPU).teacher_forced_scores(["hund"], ["dog"])
 
 
 def test_search_options_come_from_the_recipe_unless_given(make_run: MakeRun) -> None:
