@@ -46,6 +46,14 @@ def test_every_fifth_clean_pair_goes_to_valid(tmp_path: Path) -> None:
     assert len(prepared.pairs("train")) == 64
 
 
+def test_what_a_strict_ratio_would_drop_is_counted_in_train_alone(tmp_path: Path) -> None:
+    pairs = [(f"Satz {number}", f"This is sentence {number}") for number in range(10)]
+    corpus = Corpus("mine", ("de", "en"), {"train": parallel_text(pairs, "train")}, EVERY)
+    prepared = prepare(corpus, tmp_path / "out", options=PrepareOptions(bpe="none"), workers=1)
+    cleaning = prepared.info["cleaning"]
+    assert (cleaning["kept"], cleaning["held_out"], cleaning["strict_ratio"]) == (8, 2, 8)
+
+
 def test_it_has_all_references_that_train_has(tmp_path: Path) -> None:
     second = [f"{target} again" for _, target in PAIRS]
     train = parallel_text(PAIRS, "train")
