@@ -17,6 +17,8 @@ from jtrans.analysis.figures.length import length_figures
 from jtrans.analysis.figures.results import Figure
 from jtrans.analysis.report.examples import choose_examples
 from jtrans.analysis.study.load import load_study
+from jtrans.analysis.study.load_files import load_file_study
+from jtrans.analysis.study.members import TextFiles
 from jtrans.analysis.study.study import Study
 from jtrans.analysis.study.words import StudyWords, is_same_segmentation
 from jtrans.data.prepared import PreparedCorpus
@@ -149,3 +151,15 @@ def test_references_have_the_words_that_the_run_would_write(side: TextSide, line
     assert both == StudyWords.of([pipeline, plain])
     assert both.split(line) == side.segment(line)
     assert not is_same_segmentation(side, other)
+
+
+@pytest.mark.parametrize(("lowercase", "dogs"), [(False, 1), (True, 3)])
+def test_training_words_of_files_are_counted_as_words_are_compared(
+    tmp_path: Path, lowercase: bool, dogs: int
+) -> None:
+    for name, text in (("ref.en", "a dog"), ("hyp.en", "a cat"), ("train.en", "dog Dog DOG")):
+        (tmp_path / name).write_text(f"{text}\n", encoding="utf-8")
+    reference, hypothesis, train = (tmp_path / f"{name}.en" for name in ("ref", "hyp", "train"))
+    files = TextFiles(None, [reference], [hypothesis], train)
+    training = load_file_study(files, lowercase=lowercase).training
+    assert training is not None and training.counts["dog"] == dogs
