@@ -72,6 +72,19 @@ def test_measurements_of_something_else_are_not_used(
     assert same == (change in ("damage", "empty"))
 
 
+def test_references_are_scored_in_the_precision_asked_for(
+    corpus: PreparedCorpus, run_on: RunOn
+) -> None:
+    run = run_on(corpus)
+    scores = [
+        load_study([run], "test", DecodingChoices(device="cpu", precision=precision))
+        .subjects[0]
+        .teacher_forced.log_probs
+        for precision in ("fp32", "bf16")
+    ]
+    assert scores[1] == pytest.approx(scores[0], abs=0.1) and (scores[1] != scores[0]).any()
+
+
 def test_seeds_are_one_system_with_mean_and_spread(corpus: PreparedCorpus, run_on: RunOn) -> None:
     runs = [
         run_on(corpus, f"base-s{n}", weights_seed=n, config={"training": {"seed": n}})
