@@ -157,6 +157,17 @@ def test_a_single_numbered_reference_is_explained(tmp_path: Path, with_reference
     )
 
 
+def test_references_of_joined_files_follow_each_other(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        for ending in ("de", "0.en", "1.en"):
+            (tmp_path / f"{name}.{ending}").write_text(f"{name} {ending}\n", encoding="utf-8")
+    files = OwnFiles([], valid=[str(tmp_path / "a"), str(tmp_path / "b")])
+    text = files.read("mine", ("de", "en")).splits["valid"]
+    expected = [["a 0.en", "b 0.en"], ["a 1.en", "b 1.en"]]
+    assert [list(lines) for lines in text.references] == expected
+    assert list(text.target) == expected[0]
+
+
 @pytest.mark.parametrize(
     ("numbers", "missing"), [((0, 1, 3), "mine.2.en"), ((1,), "mine.0.en"), ((0, 2), "mine.1.en")]
 )
