@@ -49,6 +49,18 @@ def test_gold_data_follows_the_words_into_another_segmentation(tmp_path: Path) -
     assert (text / "train.source.tags.txt").read_text("utf-8") == "A X B\nC X D X E\n"
 
 
+def test_a_word_of_several_gold_words_has_their_links_and_the_tag_of_the_first(
+    tmp_path: Path,
+) -> None:
+    corpus = gold_corpus()
+    train = replace(corpus.splits["train"], source=["ab", "", "c de"])
+    corpus = replace(corpus, splits={**corpus.splits, "train": train})
+    prepare(corpus, tmp_path / "out", options=PrepareOptions(bpe="none"), workers=1)
+    text = tmp_path / "out" / "text"
+    assert (text / "train.alignments.txt").read_text("utf-8") == "0-0 0-1\n0-2\n"
+    assert (text / "train.source.tags.txt").read_text("utf-8") == "A\nC D\n"
+
+
 def test_gold_data_of_other_words_is_left_out(tmp_path: Path) -> None:
     corpus = gold_corpus()
     train = replace(corpus.splits["train"], source=["A other", "", "c d e"])
