@@ -581,6 +581,9 @@ def test_truecased_words_begin_small_and_come_back_with_a_capital(tmp_path: Path
     assert side.segment(line)[:3] == ["der", "alte", "Hund"]
     assert side.decode(side.encode(line)) == line
     assert prepared.words_lines("valid", "source")[0][0] == "der"
+    assert prepared.word_counts("source") == Counter(
+        word for line in source for word in side.segment(line)
+    )
     again = PreparedCorpus.open(tmp_path / "out").pipeline.source
     assert again.encode(line) == side.encode(line)
 
