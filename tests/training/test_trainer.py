@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from plugins.training_runs import CrashError, CrashingEvents, last_files
 
 from jtrans.config import Config
+from jtrans.data.batch import collate
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import WorkError
 from jtrans.runs import Run
@@ -165,6 +167,14 @@ def test_the_gradient_is_clipped_to_the_norm(corpus: PreparedCorpus, make_config
     assert change(0.0, rate=1.0) == pytest.approx(1.0, rel=1e-3)
 
 
+def test_every_update_has_the_rate_of_its_number(corpus: PreparedCorpus, make_config: Any) -> None:
+    trainer, _ = make_trainer(Run(Path("never")), make_config(), corpus, events=TrainingEvents())
+    for number in range(1, 4):
+        trainer.update()
+        (group,) = trainer.optimiser.param_groups
+        assert group["lr"] == trainer.schedule.rate(number)
+
+
 def test_weight_decay_is_decoupled(corpus: PreparedCorpus, make_config: Any) -> None:
     config = make_config(weight_decay=0.5)
     trainer, _ = make_trainer(Run(Path("never")), config, corpus, events=TrainingEvents())
@@ -200,6 +210,23 @@ def test_validation_loss_is_the_mean_over_all_tokens(
         trainer, _ = make_trainer(Run(Path("never")), config, corpus, events=TrainingEvents())
         losses.append(trainer.validator(trainer.model)["loss"])
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_validation_loss_is_the_negative_log_probability_of_a_target_token(
+    _nouns: Path, make_config: Any
+) -> None:
+    corpus = PreparedCorpus.open(_nouns)
+    config = make_config(validate_sentences=0)
+    trainer, _ = make_trainer(Run(Path("never")), config, corpus, events=TrainingEvents())
+    model, pairs = trainer.model, corpus.pairs("valid")
+    measured = trainer.validator(model)["loss"]
+    assert pairs.source.lengths.sum() != pairs.target.lengths.sum()
+    assert model.training  # as before
+    batch = collate(pairs, range(len(pairs)))
+    hidden = model.eval().decode(batch.target_in, model.encode(batch.source, batch.source_mask))
+    logits = model.project(hidden)[batch.target_mask]
+    expected = F.cross_entropy(logits, batch.target_out[batch.target_mask])
+    assert measured == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_bleu_of_a_perfect_translation_is_100(
