@@ -125,6 +125,16 @@ def test_patterns_choose_weights_and_rename_them(
         assert torch.equal(ours[name.replace("encoder", "prenet")], value)
 
 
+def test_a_moving_average_starts_from_the_weights_that_were_copied(
+    source: Path, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    slow = {"learning_rate": 1e-7, "schedule": {"name": "constant"}}
+    settings = {"init_from": str(source), "seed": 3, "ema_decay": 0.9, "validate_sentences": 0}
+    ours = trained(make_config, corpus, tmp_path / "new", **slow, **settings, max_updates=1)
+    for name, value in best_weights(source).items():
+        torch.testing.assert_close(ours[name], value, rtol=0.0, atol=1e-5)
+
+
 def test_several_runs_give_their_parts(
     source: Path, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
 ) -> None:

@@ -44,10 +44,24 @@ def test_the_weights_come_back_after_an_error() -> None:
     assert torch.equal(model.weight, trained)
 
 
+def test_the_first_update_of_a_training_moves_the_average_nine_elevenths_of_the_way(
+    corpus: PreparedCorpus, make_config: Any
+) -> None:
+    config = make_config(ema_decay=0.9)
+    trainer, _ = make_trainer(Run(Path("never")), config, corpus, events=TrainingEvents())
+    before = [weight.detach().clone() for weight in trainer.parameters]
+    trainer.update()
+    after = [weight.detach().clone() for weight in trainer.parameters]
+    assert trainer.average is not None
+    with trainer.average.in_place():
+        for old, new, averaged in zip(before, after, trainer.parameters, strict=True):
+            torch.testing.assert_close(averaged.detach(), old + (new - old) * 9 / 11)
+
+
 def test_a_checkpoint_holds_the_average_and_the_weights_it_is_of(
     corpus: PreparedCorpus, make_config: Any, tmp_path: Path
 ) -> None:
-    config = make_config(max_updates=6, ema_decay=0.9)
+    config = make_config(max_updates=6, ema_decay=0.9, validate_sentences=0)
     train(config, data=corpus.folder, run=tmp_path / "run")
     run = Run(tmp_path / "run")
     folder = run.checkpoint("last").folder
@@ -58,6 +72,9 @@ def test_a_checkpoint_holds_the_average_and_the_weights_it_is_of(
     for name, weight in trainer.model.named_parameters():
         assert torch.equal(weight, state[f"trained.{name}"])
         assert name not in averaged or not torch.equal(weight, averaged[name])
+    assert trainer.average is not None
+    with trainer.average.in_place():  # which was validated
+        assert trainer.validator(trainer.model) == pytest.approx(trainer.state.validation)
 
 
 def test_a_run_can_begin_and_give_up_a_moving_average(
