@@ -19,6 +19,7 @@ from jtrans.models.zoo import system_configs
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.runs import Run
+from jtrans.text.vocabulary import PAD
 from jtrans.training.estimate import estimate
 from jtrans.training.events import TrainingEvents
 from jtrans.training.session import train
@@ -61,10 +62,19 @@ def test_every_epoch_is_planned_for_its_own_lengths(
 ) -> None:
     config = make_config(bpe_dropout=0.5, batch_tokens=100)
     trainer, _ = make_trainer(Run(tmp_path), config, letters, events=TrainingEvents())
+    trainer.plan.largest = 60
+    read: list[int] = []  # the target tokens of each micro-batch
+    trainer.model.get_submodule("target_embedding").register_forward_pre_hook(
+        lambda _, inputs: read.append(int((inputs[0] != PAD).sum()))
+    )
     seen = []
     for epoch in range(2):
         trainer.state.epoch, trainer.state.position, trainer.updates = epoch, 0, []
+        read.clear()
         trainer.update()
+        first = trainer.updates[0]
+        assert read == [trainer.plan.tokens([micro_batch]) for micro_batch in first]
+        assert all(each.size == 1 or trainer.plan.size(each) <= 2 * 60 for each in first)
         indices = np.concatenate(
             [micro_batch for update in trainer.updates for micro_batch in update]
         )
