@@ -26,6 +26,7 @@ from jtrans.training.events import Start, TrainingEvents
 from jtrans.training.micro_batches import GradientAccumulator, UpdateLoss
 from jtrans.training.objective import Objective, batch_loss
 from jtrans.training.session import train
+from jtrans.training.setup.build import make_trainer
 from jtrans.training.setup.checks import check_labels
 from jtrans.training.state import Totals
 
@@ -55,9 +56,11 @@ def make_model(**changes: Any) -> TranslationModel:
     return build_model(TransformerPlusPlusConfig(**(SIZES | changes)), 20, 20).double().train()
 
 
-def gradients(model: TranslationModel, pairs: ParallelIds, update: Any) -> dict[str, Tensor | None]:
+def gradients(
+    model: TranslationModel, pairs: ParallelIds, update: Any, *, r_drop: float = 0.0
+) -> dict[str, Tensor | None]:
     model.zero_grad()
-    accumulator = GradientAccumulator(model, Objective(), precision="fp32")
+    accumulator = GradientAccumulator(model, Objective(), precision="fp32", r_drop=r_drop)
     accumulator.accumulate(UpdateLoss(pairs, 20, accumulator.labelled(pairs, update)), update)
     return {name: p.grad for name, p in model.named_parameters()}
 
@@ -82,6 +85,13 @@ def test_the_gradient_does_not_depend_on_the_split_into_micro_batches(pairs: Par
     whole, parts = (gradients(model, pairs, u) for u in ([np.arange(5)], UPDATE))
     for name, gradient in parts.items():
         torch.testing.assert_close(gradient, whole[name], rtol=1e-9, atol=1e-12)
+
+
+def test_the_two_passes_of_r_drop_weigh_as_much_as_one(pairs: ParallelIds) -> None:
+    model = make_model()  # without dropout, so that both passes are the same
+    once, twice = (gradients(model, pairs, UPDATE, r_drop=weight) for weight in (0.0, 5.0))
+    for name, gradient in twice.items():
+        torch.testing.assert_close(gradient, once[name], rtol=1e-9, atol=1e-12)
 
 
 def test_without_weights_the_heads_learn_nothing_and_all_else_as_without_heads(
@@ -153,6 +163,24 @@ def tagging_config(**training: Any) -> Config:
         },
     }
     return build_config(values, system_configs(), where="test")
+
+
+def test_the_shares_of_several_processes_add_up_to_the_gradient_of_an_update(
+    corpus: PreparedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = PreparedCorpus.open(labelled_copy(corpus, tmp_path / "data"))
+    trainer, _ = make_trainer(Run(tmp_path), tagging_config(max_updates=1), data)
+    trainer.model.double().eval()
+    update = [np.arange(3), np.arange(3, 9)]
+    trainer.accumulate(update)
+    trained = [p for p in trainer.model.parameters() if p.grad is not None]
+    whole = [p.grad for p in trained]
+    trainer.optimiser.zero_grad()
+    for share in update:
+        monkeypatch.setattr(trainer.ranks, "deal", lambda *_, share=share: ([share], 0))
+        trainer.accumulate(update)
+    for parameter, gradient in zip(trained, whole, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-9, atol=1e-12)
 
 
 def test_a_run_logs_the_losses_and_accuracies_of_labels_and_resumes(
