@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from plugins.small_corpus import MakeConfig
 from plugins.training_runs import CrashError, CrashingEvents
 
 from jtrans.config import load_config
+from jtrans.data.batch import collate
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError, WorkError
 from jtrans.models.zoo import system_configs
@@ -17,6 +19,7 @@ from jtrans.training import trainer as trainer_module
 from jtrans.training.distributed import ranks as ranks_module
 from jtrans.training.events import TrainingEvents
 from jtrans.training.micro_batches import UpdateLoss
+from jtrans.training.objective import Objective
 from jtrans.training.optimisation.schedule import Schedule
 from jtrans.training.optimisation.step import Step
 from jtrans.training.session import train
@@ -78,6 +81,30 @@ def test_the_loss_of_sentences_is_the_mean_of_their_sums(
     torch.testing.assert_close(*losses)  # what is logged
     for token, sentence in zip(gradients(by_token), gradients(by_sentence), strict=True):
         torch.testing.assert_close(sentence, token * tokens / sentences)
+
+
+@pytest.mark.parametrize("form", ["all", "others"])
+def test_the_loss_is_smoothed_as_the_settings_say(
+    form: Any, corpus: PreparedCorpus, make_config: Any
+) -> None:
+    config = make_config(model={"dropout": 0.0}, label_smoothing=0.3, smoothing_form=form)
+    trainer, indices = make(corpus, config), np.arange(5)
+    batch, model = collate(trainer.pairs, indices), trainer.model
+    hidden = model.decode(batch.target_in, model.encode(batch.source, batch.source_mask))
+    labels = batch.target_out[batch.target_mask]
+    expected = Objective(0.3, form)(model.project(hidden)[batch.target_mask], labels)
+    torch.testing.assert_close(trainer.accumulate([indices]), torch.stack(expected).detach())
+
+
+@pytest.mark.parametrize("settings", [{"word_dropout": 0.5}, {"r_drop": 5.0, "cutoff": 0.5}])
+def test_a_regulariser_of_the_settings_changes_the_loss(
+    settings: dict[str, float], corpus: PreparedCorpus, make_config: Any
+) -> None:
+    plain, changed = (
+        make(corpus, make_config(model={"dropout": 0.0}, **each)).accumulate([np.arange(9)])
+        for each in ({}, settings)
+    )
+    assert not torch.allclose(changed, plain, rtol=1e-3)
 
 
 @pytest.mark.sample(1)

@@ -106,12 +106,13 @@ def test_bleu_uses_all_references_of_the_sentences_chosen(
     given = [FIRST[0], SECOND[1], "four three two one dog", SECOND[3]]
     number = {tuple(pipeline.source.encode(line)): n for n, line in enumerate(SOURCE)}
 
-    def translate(models: Any, ids: Any, *args: Any, **kwargs: Any) -> list[list[Hypothesis]]:
+    def translate(models: Any, ids: Any, options: Any, **kwargs: Any) -> list[list[Hypothesis]]:
+        assert options.beam == 2
         lines = [given[number[tuple(one.tolist())]] for one in ids]
         return [[Hypothesis(pipeline.target.encode(line), 0.0, 0.0, [])] for line in lines]
 
     monkeypatch.setattr(validation, "translate_ids", translate)
-    config = make_config(validate_sentences=count)
+    config = make_config(validate_sentences=count, validate_beam=2)
     validator = Validator(two_references, config, is_joint=False, precision="fp32")
     chosen = validator.sentences
     assert len(chosen) == count
