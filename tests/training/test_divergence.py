@@ -20,13 +20,15 @@ from plugins.training_runs import CrashError, last_files
 from jtrans.config import TrainingConfig
 from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.models.base import TranslationModel
+from jtrans.models.systems import PervasiveConfig
 from jtrans.models.zoo import build_model
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.runs import Run
 from jtrans.training import trainer as trainer_module
 from jtrans.training.distributed.ranks import Ranks
-from jtrans.training.divergence.good_state import remove_spoilt
+from jtrans.training.divergence.good_state import InitialState, remove_spoilt
 from jtrans.training.divergence.skips import DivergedError
 from jtrans.training.divergence.trouble import Trouble
 from jtrans.training.events import Advance, Result, Return, Skip, TrainingEvents
@@ -162,6 +164,43 @@ def test_a_loss_that_is_not_finite_skips_its_update_though_the_gradient_is() -> 
         parameter.grad = torch.ones_like(parameter)
     norm, dropped = step(0.1, torch.tensor([1.0, math.nan]))
     assert norm.isfinite() and dropped and torch.equal(model.weight, before)
+
+
+def dense_trainer(corpus: PreparedCorpus, make_config: Any) -> Trainer:
+    """Return a trainer of a model with batch statistics."""
+    model = PervasiveConfig(
+        network="dense", aggregation="max", layers=1, kernel=3, width=8, channels=8, growth=4
+    )
+    config = make_config().model_copy(update={"model": model})
+    return make_trainer(Run(Path("never")), config, corpus, events=TrainingEvents())[0]
+
+
+def saved_buffers(model: TranslationModel) -> list[torch.Tensor]:
+    state = model.state_dict()
+    return [state[name].clone() for name, _ in model.named_buffers() if name in state]
+
+
+@pytest.mark.parametrize("is_dropped", [True, False])
+def test_an_update_that_is_skipped_leaves_no_batch_statistics(
+    is_dropped: bool, corpus: PreparedCorpus, make_config: Any
+) -> None:
+    trainer = dense_trainer(corpus, make_config)
+    before = saved_buffers(trainer.model)
+    trainer.accumulate(trainer.plan.epoch(0)[0])
+    trainer.gradient.end(torch.tensor(1.0), torch.tensor(is_dropped))
+    after = zip(before, saved_buffers(trainer.model), strict=True)
+    assert before and all(torch.equal(*each) for each in after) == is_dropped
+
+
+def test_a_return_to_the_beginning_restores_batch_statistics(
+    corpus: PreparedCorpus, make_config: Any
+) -> None:
+    trainer = dense_trainer(corpus, make_config)
+    before, initial = saved_buffers(trainer.model), InitialState(trainer.model, trainer.optimiser)
+    trainer.accumulate(trainer.plan.epoch(0)[0])
+    initial.restore(trainer.model, trainer.optimiser, None)
+    for ours, expected in zip(saved_buffers(trainer.model), before, strict=True):
+        assert torch.equal(ours, expected)
 
 
 def spoil(monkeypatch: pytest.MonkeyPatch, is_spoilt: Callable[[int, Trainer], bool]) -> None:
