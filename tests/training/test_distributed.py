@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,19 @@ def test_a_run_continues_in_another_number_of_processes(
     train_in(2, with_updates(exact, 4), corpus, tmp_path / "mixed")
     train_in(3, exact, corpus, tmp_path / "mixed")
     assert difference(alone, tmp_path / "mixed") < 1e-6
+
+
+def test_every_micro_batch_of_every_update_draws_its_own_dropout() -> None:
+    group = Group.__new__(Group)  # of which only this needs no other process
+    group.watchdog = SimpleNamespace(doing=lambda _: None)  # type: ignore[assignment]
+
+    def draw(seed: int, update: int, first: int) -> float:
+        group.begin_micro_batch(seed, update, np.array([first, 7]))
+        return float(torch.rand(()))
+
+    places = [(1, 0, 3), (2, 0, 3), (1, 5, 3), (1, 0, 4)]
+    draws = [draw(*place) for place in places]
+    assert len(set(draws)) == 4 and [draw(*place) for place in places] == draws
 
 
 @pytest.mark.thorough
