@@ -19,6 +19,7 @@ from jtrans.decoding.word_alignments import attention_to_source
 from jtrans.models.base import Memory, TranslationModel
 from jtrans.models.zoo import SYSTEMS, load_weights
 from jtrans.nn.device import autocast
+from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.recorder import AttentionRecorder
 from jtrans.training.weights.averaging import average_weights
 
@@ -180,6 +181,22 @@ def test_dropout_changes_training_and_not_evaluation(
     assert torch.equal(first, second)
     model.train()
     assert not torch.equal(first, logits(model, batch.source, batch.target_in))
+
+
+def test_every_dropout_of_a_model_is_applied_in_training(
+    case: Case, build: Build, batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = build(case[0], **case[1], rate=0.3).train()
+    mask, applied = SharedDropout.mask, set()
+
+    def noted(dropout: SharedDropout, x: Tensor) -> Tensor | None:
+        applied.add(dropout)
+        return mask(dropout, x)
+
+    monkeypatch.setattr(SharedDropout, "mask", noted)
+    model.decode(batch.target_in, model.encode(batch.source, batch.source_mask))
+    every = {part for part in model.modules() if isinstance(part, SharedDropout) and part.rate}
+    assert applied >= every
 
 
 def test_every_parameter_gets_a_finite_gradient(case: Case, build: Build, batch: Batch) -> None:

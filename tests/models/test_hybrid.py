@@ -19,6 +19,7 @@ from jtrans.decoding.translator import load_model
 from jtrans.errors import ConfigError
 from jtrans.models.systems import HybridConfig
 from jtrans.models.zoo import build_model, system_configs
+from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import sinusoids
 from jtrans.runs import Run
 from jtrans.training.session import train
@@ -166,6 +167,21 @@ def test_encoders_are_exchangeable(encoder: str, build: Build, batch: Batch) -> 
         assert memory.states.shape == (3, 6, 16)  # H1
         other = build("hybrid", decoder=decoder)
         assert other.decode(batch.target_in, memory).isfinite().all()
+
+
+@pytest.mark.parametrize(("encoder", "decoder"), [("cascade", "rnmt"), ("columns", "transformer")])
+def test_every_dropout_has_the_rate_of_its_part(encoder: str, decoder: str, build: Build) -> None:
+    rates = {"dropout": 0.1, "attention_dropout": 0.2, "relu_dropout": 0.3}
+    rates |= {"rnmt_dropout": 0.4, "rnmt_attention_dropout": 0.5}
+    model = build("hybrid", encoder=encoder, decoder=decoder, **rates)
+    of_rnmt = ("encoder.rnmt.", "decoder.") if decoder == "rnmt" else ("encoder.rnmt.",)
+    for name, part in model.named_modules():
+        if isinstance(part, SharedDropout):
+            is_attention, is_hidden = "attention.dropout" in name, "feed_forward.dropout" in name
+            kind = (
+                "attention_dropout" if is_attention else "relu_dropout" if is_hidden else "dropout"
+            )
+            assert part.rate == rates[f"rnmt_{kind}" if name.startswith(of_rnmt) else kind], name
 
 
 def test_a_frozen_encoder_gets_no_gradient_does_not_change_and_has_no_dropout(
