@@ -81,12 +81,16 @@ def test_r_drop_is_its_equation(
     assert torch.allclose(loss, cross_entropy + 5.0 * 0.5 * (both / 2))
 
 
+@pytest.mark.parametrize(
+    ("system", "size"),
+    [("transformer", {"micro_batch_tokens": 100}), ("reformer-fast", {"micro_batch_joint": 600})],
+)
 def test_r_drop_halves_the_micro_batches_and_keeps_the_updates(
-    corpus: PreparedCorpus, make_config: Any
+    system: str, size: dict[str, int], corpus: PreparedCorpus, make_config: Any
 ) -> None:
     plans = []
     for weight in (0.0, 5.0):
-        config = make_config(r_drop=weight, batch_tokens=200, micro_batch_tokens=100)
+        config = make_config(system, r_drop=weight, batch_tokens=200, **size)
         trainer, _ = make_trainer(Run(Path("never")), config, corpus, events=TrainingEvents())
         plans.append(trainer.plan.epoch(0))
     assert len(plans[0]) == pytest.approx(len(plans[1]), abs=1)
