@@ -57,6 +57,17 @@ def test_an_epoch_holds_every_pair_once_and_repeats(
     assert order(plan, 4) != pairs
 
 
+def test_room_for_larger_micro_batches_makes_no_larger_updates(
+    corpus: PreparedCorpus, make_config: Any
+) -> None:
+    plans = []
+    for room in (None, 1000):
+        training = make_config(batch_tokens=60, micro_batch_tokens=room).training
+        plan = UpdatePlan(corpus.pairs("train"), training, is_joint=False)
+        plans.append([np.concatenate(update).tolist() for update in plan.epoch(0)])
+    assert plans[0] == plans[1]
+
+
 def test_joint_micro_batches_keep_within_their_positions(
     corpus: PreparedCorpus, make_config: Any
 ) -> None:
