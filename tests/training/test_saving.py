@@ -17,6 +17,7 @@ from jtrans.errors import JtransError, WorkError
 from jtrans.models.zoo import build_model
 from jtrans.runs import Run, checkpoint_folder
 from jtrans.training import trainer as trainer_module
+from jtrans.training.checkpoint import load_checkpoint
 from jtrans.training.events import Advance, TrainingEvents
 from jtrans.training.optimisation.optimiser import make_optimiser
 from jtrans.training.saving import writer as writer_module
@@ -64,6 +65,19 @@ def test_the_same_weights_are_the_same_bytes(make_config: Any, tmp_path: Path) -
     for run in runs:
         snapshot.write(run)
     assert len({run.checkpoint("3").weights.read_bytes() for run in runs}) == 1
+
+
+def test_moments_that_a_checkpoint_lacks_start_at_0(make_config: Any, tmp_path: Path) -> None:
+    """As one saved after nothing but skipped updates, to which training may go back."""
+    config, run = make_config(), Run(tmp_path / "run")
+    model = build_model(config.model, 11, 11)
+    optimiser = make_optimiser(model, config.training)
+    Snapshot.of(model, optimiser, TrainingState(update=3)).write(run)
+    torch.stack([parameter.sum() for parameter in model.parameters()]).sum().backward()
+    optimiser.step()
+    load_checkpoint(run.checkpoint("3"), model, optimiser)
+    moments = [value for values in optimiser.state.values() for value in values.values()]
+    assert moments and not any(value.any() for value in moments)
 
 
 @pytest.mark.parametrize("fits", [True, False])
