@@ -286,13 +286,14 @@ def test_a_loss_is_the_mean_over_the_tokens_that_were_not_skipped(tmp_path: Path
     metrics = Metrics(Run(tmp_path), TrainingState(), is_joint=False, ranks=Ranks())
     for loss in (6.0, math.nan):
         metrics.state.update += 1
-        measured = torch.tensor([loss, loss, 1.0, 0.0])
-        metrics.count(measured, tokens=2, positions=2, labelled={})
+        measured = torch.tensor([loss, 4.0, 5.0, 1.0, 0.0])
+        metrics.count(measured, tokens=2, positions=2, labelled={"pos": 10})
     assert metrics.read() == [(2, "the loss is nan")]
     metrics.log_updates(0.1, None)
     row = metrics.validation({"loss": 1.0, "perplexity": 2.0}, is_best=True)
     (event,) = events_of(tmp_path, "train")
-    assert (event["loss"], event["nll"], row.train_loss) == (3.0, 3.0, 3.0)
+    assert (event["loss"], event["nll"], row.train_loss) == (3.0, 2.0, 2.0)
+    assert event["pos_loss"] == 0.5  # of the labelled tokens
 
 
 @pytest.mark.parametrize(
