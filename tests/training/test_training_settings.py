@@ -164,6 +164,20 @@ def test_a_plateau_lowers_the_rate_and_ends_training_below_its_floor(
     assert (result.reason, result.update) == ("floor", 11)
 
 
+def test_a_plateau_is_one_of_the_loss_with_the_patience_of_the_settings(make_config: Any) -> None:
+    schedule = {"name": "plateau", "patience": 2}
+    training = make_config(schedule=schedule, best_metric="valid-bleu").training
+    stopping, state, drops = (
+        Stopping(training, Schedule.from_config(training, 16)),
+        TrainingState(),
+        [],
+    )
+    for loss, bleu in ((3.0, 1.0), (2.0, 1.0), (2.5, 2.0), (2.5, 3.0)):
+        stopping.judge(state, {"loss": loss, "bleu": bleu})
+        drops.append(state.plateau.drops)
+    assert drops == [0, 0, 0, 1]
+
+
 def poison(monkeypatch: pytest.MonkeyPatch, *updates: int) -> None:
     """Make the gradient of some updates, counted from 1, nan."""
     original = Trainer.accumulate
