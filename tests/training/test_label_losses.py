@@ -140,11 +140,12 @@ def test_more_labels_than_the_head_has_are_refused(corpus: PreparedCorpus) -> No
 
 
 def labelled_copy(corpus: PreparedCorpus, folder: Path) -> Path:
-    """Copy a corpus, and label each of its source tokens by its id modulo 3."""
+    """Copy a corpus, and label most of its source tokens by their ids modulo 3."""
     shutil.copytree(corpus.folder, folder)
     for split in corpus.splits:
         ids = corpus.pairs(split).source.flat[0]
-        np.save(folder / f"{split}.source.pos.npy", (ids % 3).astype(np.int8))
+        labels = np.where(ids % 4 == 0, IGNORE, ids % 3).astype(np.int8)
+        np.save(folder / f"{split}.source.pos.npy", labels)
     info = read_json(folder / "corpus.json") | {"labels": {"pos": ["A", "B", "C"]}}
     write_json(folder / "corpus.json", info)
     return folder
@@ -181,6 +182,19 @@ def test_the_shares_of_several_processes_add_up_to_the_gradient_of_an_update(
         trainer.accumulate(update)
     for parameter, gradient in zip(trained, whole, strict=True):
         torch.testing.assert_close(parameter.grad, gradient, rtol=1e-9, atol=1e-12)
+
+
+def test_accuracy_is_that_of_the_labelled_tokens(corpus: PreparedCorpus, tmp_path: Path) -> None:
+    data = PreparedCorpus.open(labelled_copy(corpus, tmp_path / "data"))
+    trainer, _ = make_trainer(Run(tmp_path), tagging_config(max_updates=1), data)
+    measured = trainer.validator(trainer.model)["pos_accuracy"]
+    pairs, model = data.pairs("valid"), trainer.model.eval()
+    batch = collate(pairs, range(len(pairs)))
+    labels, is_labelled = batch.labels["pos"], batch.labels["pos"] != IGNORE
+    assert 0 < is_labelled.sum() < batch.source_mask.sum()
+    tags = model.tag(model.encode(batch.source, batch.source_mask))["pos"].argmax(-1)
+    expected = float((tags == labels)[is_labelled].double().mean())
+    assert measured == pytest.approx(expected) and measured > 0.0
 
 
 def test_a_run_logs_the_losses_and_accuracies_of_labels_and_resumes(
