@@ -28,6 +28,7 @@ from jtrans.training.events import Start, TrainingEvents
 from jtrans.training.session import train
 from jtrans.training.setup.build import make_trainer
 from jtrans.training.setup.checks import check_rate, check_tied
+from jtrans.training.trainer import Trainer
 from jtrans.training.weights.initial import freeze
 
 Make = Callable[..., TranslationModel]
@@ -467,6 +468,21 @@ def test_frozen_parts_stay_in_evaluation_mode(corpus: PreparedCorpus, make_confi
         assert model.get_submodule("source_embedding").training
         model.eval()
         assert not any(part.training for part in model.modules())
+
+
+def test_frozen_parts_are_in_evaluation_mode_from_the_first_update_on(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes, accumulate = [], Trainer.accumulate
+
+    def noted(self: Trainer, micro_batches: Any) -> Tensor:
+        modes.append((self.model.training, [part.training for part in self.model.frozen]))
+        return accumulate(self, micro_batches)
+
+    monkeypatch.setattr(Trainer, "accumulate", noted)
+    config = make_config(freeze=["encoder.*"], max_updates=2, validate_sentences=0)
+    train(config, data=corpus.folder, run=tmp_path / "run")
+    assert modes == [(True, [False])] * 2
 
 
 def test_a_shared_matrix_is_frozen_under_either_name(
