@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,15 @@ def test_another_kind_of_device_keeps_its_state(
     on(torch.device("mps"), monkeypatch)
     load_checkpoint(run.checkpoint("20"), model, optimiser)
     assert generators.states == {}
+
+
+def test_pythons_generator_is_saved_and_restored(make_run: MakeRun) -> None:
+    """Systems of other distributions may draw from it."""
+    run, model, optimiser = _training(make_run())
+    Snapshot.of(model, optimiser, TrainingState(update=20)).write(run)
+    expected = random.random()
+    load_checkpoint(run.checkpoint("20"), model, optimiser)
+    assert random.random() == expected
 
 
 def test_each_kind_of_accelerator_has_its_generator() -> None:
