@@ -100,6 +100,15 @@ def test_averages_are_chosen_by_bleu_also_where_training_measured_none(
     assert len(values) == 3 and values == sorted(values, reverse=True)
 
 
+def test_an_average_is_judged_by_its_own_validation(run: Run, corpus: PreparedCorpus) -> None:
+    candidates = validate_averages(
+        run, run.checkpoints()[-2:], corpus, "valid-loss", device="cpu", progress=Silent()
+    )
+    newest, both = (each.value for each in sorted(candidates, key=lambda c: len(c.checkpoints)))
+    assert newest == pytest.approx(run.validations()[-1]["valid_loss"], rel=1e-5)
+    assert both != pytest.approx(newest, rel=1e-5)
+
+
 @pytest.mark.parametrize("last", [0, -1])
 def test_no_checkpoints_at_all_is_refused(run: Run, last: int) -> None:
     with pytest.raises(ConfigError) as caught:
