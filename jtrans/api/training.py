@@ -254,9 +254,14 @@ def _readable_info(run: Path) -> dict[str, Any]:
 
 def _is_for_same(run: Path, config: Config) -> bool:
     """Return whether a run's recipe was for the same corpus as `config`."""
-    settings = _readable_info(run).get("settings")  # not in runs of earlier versions
-    named = settings.get("data", {}).get("corpus") if isinstance(settings, dict) else None
-    return bool(named == config.data.corpus)
+    from jtrans.models.zoo import system_configs
+    from jtrans.runs import Run
+
+    try:
+        named = Run(run).trained_config(system_configs()).data.corpus
+    except JtransError:
+        return False
+    return named == config.data.corpus
 
 
 def _is_text_of(info: Mapping[str, Any], config: Config) -> bool:

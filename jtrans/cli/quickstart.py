@@ -13,15 +13,17 @@ import typer
 from jtrans.cli import console
 from jtrans.cli.options import JSON, device_option, option
 from jtrans.cli.tables import print_table
-from jtrans.errors import ConfigError, InternalError, JtransError, how_many
+from jtrans.errors import ConfigError, CorpusError, InternalError, JtransError, how_many
 
 if TYPE_CHECKING:
     from jtrans.analysis.study.study import Study
+    from jtrans.data.prepared import PreparedCorpus
     from jtrans.runs import Run
     from jtrans.training.events import Result
 
 CORPUS = "grammar-de-en"
 DATA = "data"  # the prepared corpus in the folder of a quickstart
+ELSEWHERE = "--out runs/first"
 # recipe -> its share of the time. The models have the same size, but an epoch of the joint one took
 # 3.5 times as long on two cores: with these shares, both have about as many epochs.
 RECIPES = {"demo/transformer-small": 0.17, "demo/reformer-fast": 0.63}
@@ -70,7 +72,6 @@ def quickstart(
     jtrans quickstart --out runs/first --minutes 15
     """
     _check_place(out)  # before torch is loaded
-    from jtrans import api
     from jtrans.analysis.report.report import write_report
     from jtrans.analysis.study.load import load_study
     from jtrans.cli.score.runs import report_on_runs
@@ -81,7 +82,7 @@ def quickstart(
     resolve_device(device)  # refuse before the first minute of work
     progress = console.TerminalProgress()
     console.talk(f"The corpus {CORPUS}: German and English sentences from a grammar")
-    corpus = api.prepare(CORPUS, out=out / DATA, progress=progress)
+    corpus = _prepare(out / DATA, progress)
     runs, results = [], []
     for recipe, share in RECIPES.items():
         console.talk()
@@ -121,7 +122,7 @@ def _check_place(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise ConfigError(
             f"{out} is a file, not a folder",
-            hint="choose another folder: --out runs/first",
+            hint=f"choose another folder: {ELSEWHERE}",
             kind="command.place",
         )
     # the corpus is prepared first: until it is complete, there is only its work folder and lock
@@ -131,9 +132,25 @@ def _check_place(out: Path) -> None:
         shown = ", ".join(others[:3]) + (" ..." if len(others) > 3 else "")
         raise ConfigError(
             f"{out} is not empty and does not hold an earlier quickstart: {shown}",
-            hint="choose a new folder, or that of a quickstart to continue: --out runs/first",
+            hint=f"choose a new folder, or that of a quickstart to continue: {ELSEWHERE}",
             kind="command.place",
         )
+
+
+def _prepare(folder: Path, progress: console.TerminalProgress) -> PreparedCorpus:
+    """Prepare the built-in corpus.
+
+    Raises:
+        CorpusError: an earlier version of jtrans did so, with other text or by other rules.
+    """
+    from jtrans import api
+
+    try:
+        return api.prepare(CORPUS, out=folder, progress=progress)
+    except CorpusError as error:
+        if error.kind == "corpus.exists":
+            error.hint = f"choose another folder: {ELSEWHERE}"  # there is no --force
+        raise
 
 
 def _is_ours(folder: Path) -> bool:

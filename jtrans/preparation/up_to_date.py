@@ -62,7 +62,8 @@ def is_up_to_date(
     if changes:
         raise CorpusError(
             f"{folder} holds another prepared corpus: different {' and '.join(changes)}",
-            hint="replace it with --force, or choose another --out",
+            hint="jtrans train can use it as it is; choose another --out, or replace it with "
+            "--force: runs that began with it then cannot continue",
             kind="corpus.exists",
         )
     try:

@@ -94,7 +94,7 @@ def test_other_options_need_force(jtrans: Jtrans, files: Path, tmp_path: Path) -
     refused = jtrans(*OWN, *OUT, "--lowercase")
     assert refused.code == 2
     assert "--lowercase (off, now on)" in refused.err
-    assert "hint: replace it with --force" in refused.err
+    assert "or replace it with --force" in refused.err
     assert jtrans(*OWN, *OUT, "--lowercase", "--force").code == 0
     assert info_of(tmp_path / "prepared/mine")["options"]["lowercase"] is True
 

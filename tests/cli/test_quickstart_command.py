@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from plugins.command_line import Jtrans
 
+from jtrans.errors import CorpusError
+
 
 class BegunError(Exception):
     """The work would begin now."""
@@ -47,6 +49,19 @@ def test_a_folder_with_other_things_is_refused_and_left_alone(
     assert result.err.startswith("error: mine is not empty and does not hold an earlier quickstart")
     assert "hint: " in result.err
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_corpus_of_another_version_is_left_alone(
+    jtrans: Jtrans, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write(tmp_path / "mine/data/corpus.json", '{"name": "grammar-de-en"}')
+
+    def refuse(corpus: str, **_options: object) -> None:
+        raise CorpusError("other rules", hint="--force", kind="corpus.exists")
+
+    monkeypatch.setattr("jtrans.api.prepare", refuse)
+    result = jtrans("quickstart", "--out", "mine")
+    assert result.code == 2 and "hint: choose another folder: --out runs/first" in result.err
 
 
 def test_a_file_is_refused(jtrans: Jtrans, tmp_path: Path) -> None:

@@ -120,6 +120,19 @@ def test_the_configuration_file_of_a_run_means_its_data(
     assert Path(Run(Path(options[1])).info["data"]).samefile("data")
 
 
+@pytest.mark.parametrize("is_old", [False, True])
+def test_a_run_that_starts_over_keeps_its_data(
+    workplace: Path, jtrans: Jtrans, is_old: bool
+) -> None:
+    make_nouns(workplace / "data" / "prepared" / "nouns", seed=5)
+    command = ("train", "tiny.toml", "--run", "run", "--set", "data.corpus=nouns")
+    jtrans(*command, "--data", "data")
+    if is_old:  # settings were only in config.toml
+        Run(Path("run")).update_info(settings=None)
+    jtrans(*command, "--restart")
+    assert Path(Run(Path("run")).info["data"]).samefile("data")
+
+
 def test_a_run_in_place_of_a_recipe_gets_the_command_that_continues_it(
     jtrans: Jtrans, tmp_path: Path
 ) -> None:

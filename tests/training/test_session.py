@@ -153,6 +153,8 @@ def test_other_training_data_are_refused(
     Run(run).update_info(train={**train_split, "pairs": 7})
     error = refusal(CheckpointError, run, config=make_config(), data=corpus.folder)
     assert "different training data" in error.message
+    assert error.hint is not None  # the corpus, prepared anew, is not offered as the run's own
+    assert error.hint.startswith("--data DIR with its own corpus continues it; --restart --data")
 
 
 @pytest.mark.parametrize(

@@ -121,12 +121,14 @@ def check_same_corpus(run: Run, corpus: PreparedCorpus) -> None:
     if any(corpus.label_names.get(kind) != names for kind, names in run.label_names.items()):
         difference = "labels"
     if difference:
-        data = run.info.get("data", "DIR")
-        data = data if Path(data).is_dir() else "DIR"  # it may have been moved
+        data = Path(run.info.get("data", ""))
+        own = f"--data {shlex.quote(str(data))}"
+        if not data.is_dir() or data.resolve() == corpus.folder.resolve():
+            own = "--data DIR with its own corpus"  # which was moved, or prepared anew
         raise CheckpointError(
             f"the run {run.folder} was trained with different {difference} from {corpus.folder}",
             where=str(run.folder),
-            hint=f"--data {shlex.quote(data)} continues it; --restart --data {corpus.folder} "
+            hint=f"{own} continues it; --restart --data {shlex.quote(str(corpus.folder))} "
             "starts over",
             kind="run.other-corpus",
         )
