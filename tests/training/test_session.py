@@ -538,6 +538,8 @@ def test_what_a_crash_left_while_writing_is_removed(
 def test_from_starts_with_the_weights_of_another_run(
     run: Path, corpus: PreparedCorpus, make_config: Any
 ) -> None:
+    train(make_config(max_updates=4), data=corpus.folder, run=run)
+    Run(run).set_pointers(best="step-00000003")  # not the last
     trainer, _ = make_trainer(
         Run(Path("never")), make_config(seed=7), corpus, initial=Run(run), events=TrainingEvents()
     )
