@@ -375,11 +375,11 @@ def test_a_resume_point_is_saved_now_and_then_and_removed_when_old(
     corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trainer_module, "SAVE_EVERY_SECONDS", 0.0)
-    run = tmp_path / "run"
+    run, config = tmp_path / "run", make_config(validate_every=2, validate_sentences=0)
     with pytest.raises(CrashError):
-        train(make_config(), data=corpus.folder, run=run, events=CrashingEvents(6))
-    assert names(run) == ["step-00000005"]
-    assert train(make_config(), data=corpus.folder, run=run).update == 12
+        train(config, data=corpus.folder, run=run, events=CrashingEvents(6))
+    assert names(run) == [f"step-{update:08d}" for update in (2, 4, 5)]  # 2 and 4: validated
+    assert train(config, data=corpus.folder, run=run).update == 12
 
 
 @pytest.mark.thorough
