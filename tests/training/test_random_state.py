@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import torch
 from plugins.random_runs import MakeRun
+from plugins.small_corpus import MakeConfig
 from torch import Tensor
 
+from jtrans.data.prepared import PreparedCorpus
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.runs import Run
@@ -20,6 +22,7 @@ from jtrans.training.divergence.random_state import random_module
 from jtrans.training.optimisation.optimiser import make_optimiser
 from jtrans.training.saving import snapshot
 from jtrans.training.saving.snapshot import Snapshot
+from jtrans.training.setup.build import make_trainer
 from jtrans.training.state import TrainingState
 
 
@@ -80,6 +83,14 @@ def test_pythons_generator_is_saved_and_restored(make_run: MakeRun) -> None:
     expected = random.random()
     load_checkpoint(run.checkpoint("20"), model, optimiser)
     assert random.random() == expected
+
+
+def test_training_seeds_pythons_generator(corpus: PreparedCorpus, make_config: MakeConfig) -> None:
+    draws = []
+    for _ in range(2):
+        make_trainer(Run(Path("never")), make_config(), corpus)
+        draws.append(random.random())
+    assert draws[0] == draws[1]
 
 
 def test_each_kind_of_accelerator_has_its_generator() -> None:
