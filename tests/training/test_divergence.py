@@ -294,6 +294,13 @@ def test_a_loss_is_the_mean_over_the_tokens_that_were_not_skipped(tmp_path: Path
     (event,) = events_of(tmp_path, "train")
     assert (event["loss"], event["nll"], row.train_loss) == (3.0, 2.0, 2.0)
     assert event["pos_loss"] == 0.5  # of the labelled tokens
+    metrics.state.update += 1  # the next event begins anew
+    metrics.count(torch.ones(5), tokens=2, positions=2, labelled={"pos": 10})
+    metrics.read()
+    metrics.log_updates(0.1, None)
+    row = metrics.validation({"loss": 1.0, "perplexity": 2.0}, is_best=True)
+    event = events_of(tmp_path, "train")[-1]
+    assert (event["tokens"], event["nll"], row.train_loss) == (2, 0.5, 0.5)
 
 
 @pytest.mark.parametrize(
