@@ -226,7 +226,7 @@ def test_validation_loss_is_the_negative_log_probability_of_a_target_token(
     hidden = model.eval().decode(batch.target_in, model.encode(batch.source, batch.source_mask))
     logits = model.project(hidden)[batch.target_mask]
     expected = F.cross_entropy(logits, batch.target_out[batch.target_mask])
-    assert measured == pytest.approx(float(expected), rel=1e-5)
+    assert measured == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_bleu_of_a_perfect_translation_is_100(
