@@ -43,10 +43,10 @@ def test_accuracy_counts_words_with_a_gold_label() -> None:
 
 def test_an_entity_counts_only_as_a_whole() -> None:
     gold: list[Gold] = [["B-PER", "I-PER", "O", "B-LOC"], [None, None]]
-    predicted = [["B-PER", "O", "O", "B-LOC"], ["B-PER", "O"]]
+    predicted = [["B-PER", "O", "B-ORG", "B-LOC"], ["B-PER", "O"]]
     score = score_tags("ner", gold, predicted)
-    assert (score.entities, score.precision, score.recall, score.f1) == (2, 0.5, 0.5, 0.5)
-    assert score.accuracy == 0.75
+    assert (score.entities, score.precision, score.recall, score.f1) == (2, 1 / 3, 1 / 2, 2 / 5)
+    assert score.accuracy == 0.5
     nothing = score_tags("ner", [["O"]], [["O"]])
     assert (nothing.entities, nothing.f1, nothing.accuracy) == (0, None, 1.0)
 
