@@ -21,6 +21,7 @@ from jtrans.preparation import learn as learning
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.preparation.request import make_request
+from jtrans.preparation.statistics import Statistics
 from jtrans.text.bpe import count_words, learn
 from jtrans.text.vocabulary import SPECIALS, UNK
 
@@ -616,6 +617,12 @@ def test_statistics_are_those_of_the_text(tmp_path: Path) -> None:
     assert train["joint"] == int((pairs.source.lengths * pairs.target.lengths).sum())
 
 
+def test_the_share_of_unknown_tokens_is_that_of_both_sides() -> None:
+    tokens, unknown = {"source": 10, "target": 30}, {"source": 1, "target": 5}
+    assert Statistics(tokens=tokens, unknown=unknown).unknown_share == 0.15
+    assert Statistics().unknown_share == 0.0
+
+
 def test_several_references_are_kept(tmp_path: Path) -> None:
     source, target = sentences(90, 100)
     other = [line.upper() for line in target]
@@ -704,19 +711,20 @@ def test_rare_pieces_count_as_the_smaller_ones_they_are_split_into(tmp_path: Pat
     lines = [" ".join(words[i : i + 4]) for i in range(0, 400, 4)]
     corpora = [
         prepare(
-            make_corpus((lines, lines)),
+            make_corpus((lines, [line[::-1] for line in lines])),
             tmp_path / str(spell),
-            options=PrepareOptions(bpe_merges=150, min_count=5, spell=spell, drop_identical=False),
+            options=PrepareOptions(bpe_merges=150, min_count=5, spell=spell),
             workers=1,
         )
         for spell in (False, True)
     ]
     other, corpus = corpora
     assert unknown(corpus, "train") < unknown(other, "train") / 2
-    vocabulary = corpus.pipeline.source.vocabulary
-    counts = Counter(corpus.pairs("train").source.flat[0].tolist())
-    for number in range(len(SPECIALS), len(vocabulary)):
-        assert counts[number] == vocabulary.counts[number]
+    pipeline, pairs = corpus.pipeline, corpus.pairs("train")
+    for side, ids in ((pipeline.source, pairs.source), (pipeline.target, pairs.target)):
+        counts = Counter(ids.flat[0].tolist())
+        for number in range(len(SPECIALS), len(side.vocabulary)):
+            assert counts[number] == side.vocabulary.counts[number]
 
 
 def test_a_corpus_prepared_before_an_option_existed_had_it_off(tmp_path: Path) -> None:
