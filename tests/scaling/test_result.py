@@ -49,6 +49,7 @@ def test_gradients_are_means_of_differences_between_runs_of_one_seed(
     assert result.depth.mean == pytest.approx(0.15)
     assert result.width.mean == pytest.approx(0.1)
     assert result.scaling.gradients.depth == pytest.approx(0.15)
+    assert [run.loss for run in result.runs] == pytest.approx([2.1, 1.95, 2.0])
 
 
 def test_the_interval_of_two_seeds_is_that_of_student() -> None:
