@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.text.bpe import count_words, learn
 from jtrans.text.pipeline import TextPipeline, TextSide
+from jtrans.text.truecase import Truecaser
 from jtrans.text.vocabulary import EOS, PAD, UNK, Vocabulary
 
 LINES = [
@@ -126,6 +127,14 @@ def test_saving_and_loading_gives_an_equal_pipeline(tmp_path: Path) -> None:
     assert loaded == PIPELINE
     assert loaded.fingerprint() == PIPELINE.fingerprint()
     assert loaded.source.encode(LINES[0]) == GERMAN.encode(LINES[0])
+
+
+def test_every_option_of_a_side_is_saved(tmp_path: Path) -> None:
+    options: dict[str, Any] = dict.fromkeys(("strip_invisible", "protect", "spell", "narrow"), True)
+    options |= {"truecaser": Truecaser(["das"]), "dictionary": "云计算 5", "spaces": ("a字",)}
+    side = replace(GERMAN, language="zh", segmenter="jieba", **options)
+    TextPipeline(side, GERMAN).save(tmp_path / "pipeline.json")
+    assert TextPipeline.load(tmp_path / "pipeline.json").source == side
 
 
 def test_saving_twice_gives_the_same_bytes(tmp_path: Path) -> None:
