@@ -2,7 +2,7 @@
 
 A file is valid only for the weights, text and options it was computed from: its *identity*, which
 is stored beside the content. The file name contains the split, the checkpoint and a short digest
-of the options, so that results with different options coexist.
+of the options, so that results with different options coexist; translations of two corpora do, too.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from jtrans.progress import Progress
 from jtrans.runs import Checkpoint, Run
 
 FORMAT = 1
+# to be raised whenever the same weights and options may give another text than before, as by a
+# change of how words are joined, how long lines are split or what a limit of the search means
+TRANSLATION_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -76,13 +79,13 @@ def cached_translations(
     `source` are the raw source lines of the split, `precision` is the user's choice.
     """
     identity = {
-        "format": FORMAT,
+        "format": TRANSLATION_FORMAT,
         **_weights(split, checkpoint),
         "source_sha256": text_digest("\n".join(source)),
         "options": _identity(options),
         "precision": precision,
     }
-    digest = _digest([identity["options"], precision])[:8]
+    digest = _digest([identity["source_sha256"], identity["options"], precision])[:8]
     path = run.result_path("translations", f"{split}.{checkpoint.name}.{digest}.json")
     return CachedResult(path, identity)
 

@@ -41,12 +41,12 @@ def _measurement(run: Run, **options: Any) -> CachedResult:
     return cached_measurement(run, run.checkpoint(), "test", "forced", text, **options)
 
 
-def test_files_of_the_first_version_have_these_names_and_identities(run: Run) -> None:
-    # written out as version 0.1.0 made them: whoever changes one of these loses all caches
+def test_files_have_these_names_and_identities(run: Run) -> None:
+    # written out as earlier versions made them: whoever changes one of these loses all caches
     translations = _translations(run)
-    assert translations.path == run.folder / "translations/test.step-00000010.83f20e53.json"
+    assert translations.path == run.folder / "translations/test.step-00000010.5cfb3e93.json"
     assert translations.identity == {
-        "format": 1,
+        "format": 2,
         "split": "test",
         "checkpoint": "step-00000010",
         "weights_sha256": file_digest(run.checkpoint().weights),
@@ -88,6 +88,11 @@ def test_content_is_read_as_it_was_written(run: Run) -> None:
     assert list(arrays) == ["hits"]
 
 
+def test_translations_of_another_text_have_a_file_of_their_own(run: Run) -> None:
+    other = cached_translations(run, run.checkpoint(), "test", ["another"], SearchOptions(), "auto")
+    assert other.path != _translations(run).path
+
+
 def test_other_options_have_a_file_of_their_own(run: Run) -> None:
     options: list[dict[str, Any]] = [{}, {"beam": 2}, {"length_penalty": 0.6}, {"max_repeats": 3}]
     options += [{"stopping": "bound"}, {"no_repeat_ngram": 3}, {"diverse_groups": 5}]
@@ -108,7 +113,7 @@ def test_a_damaged_file_is_a_missing_one(run: Run, content: str) -> None:
 def test_a_result_of_another_identity_is_not_read(run: Run) -> None:
     for result in (_translations(run), _measurement(run)):
         result.write({"values": np.zeros(2).tolist()}, Silent())
-        other = CachedResult(result.path, {**result.identity, "format": 2})
+        other = CachedResult(result.path, {**result.identity, "format": 99})
         assert result.read() is not None
         assert other.read() is None
 
