@@ -1,6 +1,7 @@
 """Gold word alignments in the formats they are published in, and error rates against them.
 
-- Pharaoh: a line per sentence, pairs of word numbers from 0 (or from 1, with base 1): ``0-0 1-2``.
+- Pharaoh: a line per sentence, pairs of word numbers from 0 (or from 1, with base 1): ``0-0 1-2``;
+  an empty line for a sentence without gold.
   Possible pairs are ``1?2``, ``1p2``, ``1-2/P`` or ``1-2 P``; others are sure.
 - NAACL (WPT 2003): a line per pair, ``SENTENCE SOURCE TARGET [S|P]``, all numbers from 1, word 0
   for NULL. A confidence after the label is ignored.
@@ -88,7 +89,7 @@ def read_gold(
     target: Sequence[Sequence[str]],
     base: int | None = None,
 ) -> list[GoldAlignment | None]:
-    """Read gold alignments; None for each sentence that a file with sentence numbers leaves out.
+    """Read gold alignments; None for each sentence whose line is empty, or that has no number.
 
     Args:
         path: a file in one of the formats.
@@ -107,13 +108,14 @@ def read_gold(
         raise CorpusError(
             f"{path} has {how_many(len(lines), 'line')}, "
             f"the split {how_many(len(source), 'sentence')}",
-            hint="line n must hold the word alignment of sentence n",
+            hint="line n must hold the word alignment of sentence n, and be empty if it has none: "
+            "such sentences are left out",
             kind="corpus.line-counts",
         )
     first = int(is_numbered) if base is None else base
     if base is None and not is_numbered:
         _check_base(links, path)
-    possible: list[set[tuple[int, int]] | None] = [None if is_numbered else set() for _ in source]
+    possible: list[set[tuple[int, int]] | None] = [None for _ in source]
     sure: list[set[tuple[int, int]]] = [set() for _ in source]
     for link in links:
         number = link.line - 1 if link.sentence is None else link.sentence - first

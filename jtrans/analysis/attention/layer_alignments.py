@@ -71,7 +71,9 @@ def alignment_tables(
         rows.append([])
         for member in subject.run_members:
             for alignment in layer_alignments(member, layer):
-                total = sum(map(len, alignment.sentences))
+                expected = gold if gold is not None else alignment.sentences
+                pairs = zip(alignment.sentences, expected, strict=True)
+                total = sum(len(links) for links, wanted in pairs if wanted is not None)
                 rates = error_rates(alignment.sentences, gold) if gold is not None else ()
                 rows[-1].append([member.name, alignment.layer, alignment.reading, total, *rates])
     columns = ["system", "layer", "row", "links"]

@@ -55,7 +55,7 @@ def test_gold_files_mark_possible_links(tmp_path: Path) -> None:
     path.write_text("0-0 1?1 2p1\n\n", encoding="utf-8")
     first, second = read_gold(path, SOURCE, TARGET)
     assert first == GoldAlignment(frozenset({(0, 0)}), frozenset({(0, 0), (1, 1), (2, 1)}))
-    assert second == GoldAlignment(frozenset(), frozenset())
+    assert second is None  # an empty line: no gold
 
 
 SURE, POSSIBLE = {(0, 0), (1, 1)}, {(0, 0), (1, 1), (2, 1)}
@@ -208,6 +208,16 @@ def test_every_layer_is_measured_and_the_best_reported(study: Study, tmp_path: P
         assert row[-1] == len(rates)
         member = subject.run_members[0]
         assert error_rates(best_alignment(member, gold).sentences, gold or [])[0] == row[4]
+
+
+def test_sentences_without_gold_are_left_out(study: Study, tmp_path: Path) -> None:
+    path = tmp_path / "gold"
+    path.write_text("0-0\n" + "\n" * (len(study) - 1), encoding="utf-8")
+    best, layers = alignment_tables(study, find_gold(study, path))
+    assert f"1 of {len(study)} sentences have gold alignments" in best.note
+    words = len(study.reference_words[0])
+    assert {row[3] for row in layers.rows} == {words}  # links
+    assert {row[5] for row in layers.rows} <= {0.0, 1 / words}  # precision
 
 
 def test_gold_is_for_runs_that_have_its_words(
