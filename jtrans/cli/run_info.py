@@ -86,6 +86,8 @@ def _what_was_trained(run: Run, config: Config) -> dict[str, Any]:
         "parameters": info.get("parameters"),
         "frozen_parameters": info.get("frozen_parameters", 0),
         "data": info.get("data"),
+        "from": run.began_with,
+        "keep_optimiser": info.get("keep_optimiser", False),
         "imported": _origin(info.get("imported")),
         "jtrans": info.get("jtrans"),
         "torch": info.get("torch"),
@@ -129,6 +131,7 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
         ["system", f"{values['system']}, {count} parameters{frozen}"],
         ["corpus", values["data"] or "none"],
         *([name, _settings(section)] for name, section in values["settings"].items()),
+        *_initial(values),
         ["trained", trained],
         ["state", state_text(values)],
     ]
@@ -146,6 +149,14 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
     rows += _troubles(values)
     names = [f"{update:,}" for update in checkpoints] + values["averages"]
     return [*rows, ["checkpoints", ", ".join(names) or "none yet"]]
+
+
+def _initial(values: Mapping[str, Any]) -> list[list[str]]:
+    """Return a row with the run whose weights a run began with, if there is any."""
+    if not values["from"]:
+        return []
+    optimiser = ", with its optimiser" if values["keep_optimiser"] else ""
+    return [["initial", f"all weights of {values['from']}{optimiser}"]]
 
 
 def _troubles(values: Mapping[str, Any]) -> list[list[str]]:

@@ -150,7 +150,7 @@ class _Session:
             trainer.resume()
             if trainer.is_finished:
                 return dataclasses.replace(trainer.train(), ignored=tuple(plan.changes.values()))
-            self._start(trainer, device_info, plan, copied)
+            self._start(trainer, device_info, plan, initial, copied)
             if self.tensorboard:
                 board = TensorBoard(trainer.run.tensorboard_folder, trainer.state.update)
                 trainer.metrics.board = board
@@ -223,11 +223,18 @@ class _Session:
             LARGEST: trainer.plan.largest,
         }
 
+    def _taken(self, initial: Run | None) -> list[str]:
+        if initial is None:
+            return []
+        optimiser = ", with its optimiser" if self.keep_optimiser else ""
+        return [f"all weights of {initial.folder} ({initial.checkpoint('best').name}){optimiser}"]
+
     def _start(
         self,
         trainer: Trainer,
         device_info: DeviceInfo,
         plan: _Plan,
+        initial: Run | None,
         copied: Sequence[CopiedWeights],
     ) -> None:
         changed = changes_of_weights(plan.changes, plan.config)
@@ -248,7 +255,7 @@ class _Session:
             micro_batch=trainer.plan.describe(),
             changes=tuple(plan.changes.values()),
             frozen=trainer.model.frozen_count(),
-            copied=tuple(weights.describe() for weights in copied),
+            copied=(*self._taken(initial), *(weights.describe() for weights in copied)),
             warnings=(
                 *check_rate(plan.config),
                 *check_warmup(trainer.schedule, expected_updates(trainer)),

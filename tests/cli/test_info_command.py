@@ -98,13 +98,14 @@ def test_several_runs_are_compared(run: Run, jtrans: Jtrans, tmp_path: Path) -> 
         tmp_path / "runs" / "wider",
         tiny_config(model={"width": 12}, validate_every=2, stop={"metric": "valid-bleu"}),
         run.pipeline,
-        {"data": run.info["data"]},
+        {"data": run.info["data"], "from": "runs/base"},
     )
     values = json.loads(jtrans("info", "small", "wider", "--json").out)
     assert [each["name"] for each in values["runs"]] == ["small", "wider"]
     assert [each["state"] for each in values["runs"]] == ["finished", "new"]
     differences = values["differences"]
     assert differences["model.width"][1] == 12 != differences["model.width"][0]
+    assert differences["from"] == [None, "runs/base"] and "keep_optimiser" not in differences
     assert differences["training.keep.window"] == [2, 0]
     assert differences["training.stop.metric"] == [None, "valid-bleu"]
     assert "training.validate_every" not in differences and "data" not in differences
@@ -119,6 +120,18 @@ def test_several_runs_are_compared(run: Run, jtrans: Jtrans, tmp_path: Path) -> 
         "-",
         "valid-bleu",
     ] in rows
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_the_run_whose_weights_a_run_began_with_is_named(
+    run: Run, jtrans: Jtrans, is_kept: bool
+) -> None:
+    run.update_info(**{"from": "runs/base", "keep_optimiser": is_kept})
+    [row] = [line for line in jtrans("info", "small").out.splitlines() if "runs/base" in line]
+    text = "all weights of runs/base" + (", with its optimiser" if is_kept else "")
+    assert row.split(maxsplit=1) == ["initial", text]
+    values = json.loads(jtrans("info", "small", "--json").out)
+    assert (values["from"], values["keep_optimiser"]) == ("runs/base", is_kept)
 
 
 def test_equal_runs_have_no_table_of_settings(run: Run, jtrans: Jtrans) -> None:

@@ -409,6 +409,9 @@ def test_a_run_starts_from_another_with_a_part_frozen(workplace: Path, jtrans: J
     for way in (("--dry-run",), ("--run", "runs/never")):
         refused = jtrans(*small, *way, "--set", "model.width=12")
         assert refused.code == 2 and "runs/base" in refused.err
+    whole = jtrans(*command, "runs/whole", "--from", "runs/base").err.splitlines()
+    assert whole[1].startswith("initial  all weights of ")
+    assert whole[1].endswith("runs/base (step-00000006)")
     both = jtrans(*command, "runs/never", *more, "--from", "runs/base")
     assert both.code == 2
     assert "--set training.init_from=[]" in both.err
