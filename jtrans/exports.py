@@ -272,7 +272,7 @@ def find_models(names: Sequence[str], engine: str) -> list[Translatable]:
                     else f"its README.md says how to use it: {folder / CARD}",
                     kind="run.missing",
                 )
-        return [find_run(name) for name in names]
+        return [find_run(name, with_checkpoint=True) for name in names]
     if len(names) > 1:
         raise DecodingError(
             f"{engine} translates with a single model, not with an ensemble of {len(names)}",

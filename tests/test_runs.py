@@ -225,6 +225,21 @@ def test_last_without_any_run_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     assert caught.value.exit_code == 2 and caught.value.hint
 
 
+def test_a_checkpoint_may_be_named_with_its_run(make_run: Any) -> None:
+    run = make_run("captions/fast")
+    for name in ("captions/fast", "runs/captions/fast", "@last"):
+        named = find_run(f"{name}@last", with_checkpoint=True)
+        assert named.folder.samefile(run.folder) and named.chosen == "last"
+        with pytest.raises(CheckpointError, match="a whole run is used here") as caught:
+            find_run(f"{name}@last")
+        assert str(caught.value.hint).startswith(f"name the run: {name}; ")
+    assert find_run("@last", with_checkpoint=True).chosen is None
+    with pytest.raises(CheckpointError, match=r"^no such run: captions/fats"):
+        find_run("captions/fats@best", with_checkpoint=True)
+    at = make_run("captions@home/fast@best")  # a folder of this name keeps its meaning
+    assert find_run("captions@home/fast@best", with_checkpoint=True).folder.samefile(at.folder)
+
+
 def test_an_unknown_run_gets_the_nearest_name(make_run: Any) -> None:
     make_run("captions/fast")
     with pytest.raises(CheckpointError) as caught:

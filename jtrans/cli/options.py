@@ -96,7 +96,10 @@ def device_option(panel: str | None = None) -> Any:
     return option("Device; cuda:1 is the second GPU.", "auto|cpu|cuda|mps", "auto", panel)
 
 
-_CHECKPOINT_HELP = "Checkpoint to use; N: an update, NAME: an average (jtrans average)."
+_CHECKPOINT_HELP = (
+    "Checkpoint to use; N: an update, NAME: an average (jtrans average). For one of several runs: "
+    "RUN@CHECKPOINT."
+)
 CHECKPOINT = option(_CHECKPOINT_HELP, "best|last|N|NAME", panel=SEARCH, default="best")
 BEAM = option("Beam size.", None, "the run's, usually 5", SEARCH)
 BATCH_TOKENS = option("Padded source tokens per batch.", None, "1024 or more", MACHINE, min=1)

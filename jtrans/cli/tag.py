@@ -71,7 +71,7 @@ def tag(
 
     check_choice("--format", output_format, FORMATS)
     check_outputs([("--input", input_file)], {"--output": output_file})
-    opened = find_run(run)
+    opened = find_run(run, with_checkpoint=True)
     opened.checkpoint(checkpoint)
     source = LineInput(input_file)
     from jtrans.decoding.options import DecodingChoices

@@ -15,7 +15,7 @@ from unicodedata import normalize
 from jtrans.errors import usage_error
 
 MOST_MEMBERS = 3  # names to list; of more, only the first and the last
-_SEPARATORS = re.compile(r"([-_./ ]+)")
+_SEPARATORS = re.compile(r"([-_./ @]+)")
 
 
 def distinct_names(names: Sequence[str], paths: Sequence[Path]) -> list[str]:

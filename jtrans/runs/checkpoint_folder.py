@@ -25,8 +25,13 @@ _log = logging.getLogger(__name__)
 class CheckpointFolder:
     """The checkpoints in the folder of a run, and which of them is the last and the best."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, chosen: str | None = None) -> None:
         self.folder = folder
+        self.chosen = chosen  # the checkpoint that is used whatever is asked for: RUN@CHECKPOINT
+
+    def with_chosen(self, name: str) -> str:
+        """Return a name of the run, followed by the checkpoint that was named with it."""
+        return f"{name}@{self.chosen}" if self.chosen else name
 
     @property
     def checkpoints_folder(self) -> Path:
@@ -118,7 +123,7 @@ class CheckpointFolder:
             shutil.rmtree(folder, ignore_errors=True)
 
     def checkpoint(self, selector: str = "best") -> Checkpoint:
-        """Return a checkpoint.
+        """Return a checkpoint: the one that was named with the run, else by the selector.
 
         Args:
             selector: `best`, `last`, the number of an update, or the name of an average; before
@@ -128,6 +133,7 @@ class CheckpointFolder:
         Raises:
             CheckpointError: there is no such checkpoint, or none that is undamaged.
         """
+        selector = self.chosen or selector
         if selector in ("best", "last"):
             pointers = self.pointers()
             name = pointers.get(selector) or pointers.get("last")

@@ -16,14 +16,29 @@ TRIALS = "trials.txt"  # marks a folder of trial runs of `jtrans scale`
 _TRIAL = re.compile(r"(base|deeper|wider)-\d+")  # the names of trial runs
 
 
-def find_run(name: str, *, without: Collection[Path] = ()) -> Run:
+def find_run(name: str, *, without: Collection[Path] = (), with_checkpoint: bool = False) -> Run:
     """Return a run by its folder, its name under runs/, or ``@last``.
 
-    The last run is the newest one, except for the trial runs of a scaling and those in `without`.
+    Args:
+        name: a run, perhaps with one of its checkpoints: ``RUN@CHECKPOINT``.
+        without: runs that are not the last one. Nor are the trial runs of a scaling.
+        with_checkpoint: whether a checkpoint may be named.
 
     Raises:
-        CheckpointError: there is no such run; the hint names the closest.
+        CheckpointError: there is no such run; the hint names the closest. Or a checkpoint is named
+            where none may be.
     """
+    alone, _, checkpoint = name.rpartition("@")
+    if alone and not any(folder.exists() for folder in (Path(name), RUNS / name)):
+        run = find_run(alone, without=without)
+        if not with_checkpoint:
+            raise CheckpointError(
+                f"{name} names a checkpoint, but a whole run is used here",
+                hint=f"name the run: {shlex.quote(alone)}; where there is the option, with "
+                f"--checkpoint {shlex.quote(checkpoint)}",
+                kind="checkpoint.unused",
+            )
+        return Run(run.folder, checkpoint)
     if name == "@last":
         return _last_run(without)
     places = (Path(name), RUNS / name)

@@ -458,6 +458,28 @@ def test_a_band_may_be_of_an_average(
     )
     assert jtrans("average", run, "--last", "1", "--name", "average-1").code == 0
     assert jtrans("score", run, "--checkpoint", "average-1").code == 4
+    assert jtrans("score", f"{run}@average-1").code == 4
+
+
+def test_checkpoints_of_a_run_are_systems_of_their_own(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    run = _run_of(corpus, make_run)
+    assert jtrans("average", run, "--last", "1").code == 0
+    values = json.loads(jtrans("score", f"{run}@best", f"{run}@average", "--json").out)
+    assert [system["name"] for system in values["systems"]] == ["run@best", "run@average"]
+    assert [system["checkpoint"] for system in values["systems"]][1] == "average"
+    assert [pair["p_value"] for pair in values["paired"]] == [1.0] * len(values["paired"])
+    alone = jtrans("score", f"{run}@average", run, "--checkpoint", "last", "--json")
+    checkpoints = [system["checkpoint"] for system in json.loads(alone.out)["systems"]]
+    assert checkpoints[0] == "average" and checkpoints[1].startswith("step-")
+    for refused, said in (
+        ((f"{run}@best", f"{run}@best"), "run@best is given twice"),
+        ((f"{run}@nothing", run), "the run has no checkpoint nothing"),
+        ((f"{run}@best", "--checkpoint", "window"), "names a checkpoint, and a window has several"),
+    ):
+        result = jtrans("score", *refused)
+        assert result.code == 2 and said in result.err
 
 
 def test_a_band_is_not_for_scores_by_another_tokenizer(

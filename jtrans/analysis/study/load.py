@@ -14,7 +14,7 @@ from jtrans.analysis.study.study import Study, Subject
 from jtrans.analysis.study.words import StudyWords
 from jtrans.data.prepared import PreparedCorpus, test_set_commands
 from jtrans.decoding.options import DecodingChoices
-from jtrans.errors import ConfigError, CorpusError, JtransError
+from jtrans.errors import ConfigError, CorpusError, JtransError, usage_error
 from jtrans.evaluation.leftovers import check_hypothesis, reference_warnings
 from jtrans.evaluation.names import distinct_names, group_names
 from jtrans.files import as_text
@@ -130,6 +130,11 @@ def open_windows(
     Raises:
         JtransError: a run without a window, or what `open_members` refuses.
     """
+    if named := [run for run in runs if run.chosen]:
+        raise usage_error(
+            f"{named[0].with_chosen(named[0].name)} names a checkpoint, and a window has several",
+            "name the run alone, or leave out --checkpoint window",
+        )
     windows = [[str(checkpoint.update) for checkpoint in run.window()] for run in runs]
     any_checkpoint = replace(decoding, checkpoint="last")
     members = open_members(runs, split, any_checkpoint, data, progress)
@@ -164,15 +169,15 @@ def open_searches(
 
 
 def system_names(runs: Sequence[Run], files: Sequence[Path] = ()) -> list[str]:
-    """Return distinct names for all runs, then all files.
+    """Return distinct names for all runs, with checkpoints named with them, then all files.
 
     Raises:
         ConfigError: a run or a file is given twice.
     """
-    names = [
-        as_text(name) for name in (*(run.name for run in runs), *(path.name for path in files))
-    ]
-    return distinct_names(names, [*(run.folder for run in runs), *files])
+    named = [run.with_chosen(run.name) for run in runs]
+    folders = [Path(run.with_chosen(str(run.folder))) for run in runs]
+    names = [as_text(name) for name in (*named, *(path.name for path in files))]
+    return distinct_names(names, [*folders, *files])
 
 
 def open_corpus(run: Run, data: Path | None) -> PreparedCorpus:
@@ -209,13 +214,16 @@ BOOKKEEPING = ("micro_batch_joint", "micro_batch_overhead", "validate_samples")
 def seed_groups(members: Sequence[Member]) -> list[list[Member]]:
     """Group runs that differ only by seed, in the order of the first of each group.
 
+    Runs with other checkpoints named with them (``RUN@CHECKPOINT``) are other systems.
+
     A run with the settings and the seed of an earlier one is not another seed of its system: it
     begins a group of its own.
     """
     groups: dict[tuple[str, int], list[Member]] = {}
     times = Counter[tuple[str, int]]()  # of each seed so far, by settings
     for member in members:
-        settings, seed = all_but_seed(member.run), seed_of(member.run)
+        settings = f"{all_but_seed(member.run)}@{member.run.chosen}"
+        seed = seed_of(member.run)
         groups.setdefault((settings, times[settings, seed]), []).append(member)
         times[settings, seed] += 1
     return list(groups.values())

@@ -154,7 +154,7 @@ def attention(
     check_folder_name(out)
     text.check()
     selection = shown.selection()
-    opened = [find_run(name) for name in runs]
+    opened = [find_run(name, with_checkpoint=True) for name in runs]
     names = system_names(opened)
     for run in opened:
         run.checkpoint(checkpoint)

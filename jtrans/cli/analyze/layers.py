@@ -33,7 +33,7 @@ def layers(
     from jtrans.runs import find_run
 
     check_folder_name(out)
-    opened = [find_run(name) for name in runs]
+    opened = [find_run(name, with_checkpoint=True) for name in runs]
     names = system_names(opened)
     for run, name in zip(opened, names, strict=True):
         _check_run(run, name)
@@ -71,7 +71,7 @@ def layers(
         return
     print_item(items[0], is_first=True)
     console.say("Written", f"{len(files)} files in {folder}")
-    names = [run.folder.as_posix() for run in opened]
+    names = [run.with_chosen(run.folder.as_posix()) for run in opened]
     names += [] if checkpoint == CHECKPOINT.default else ["--checkpoint", checkpoint]
     console.next_step(f"jtrans analyze report {shlex.join(names)}")
 

@@ -162,7 +162,7 @@ class StudyOptions:
                 "--hyp A --hyp B --ref REFERENCE",
             )
         return load_study(
-            [find_run(name) for name in self.runs],
+            [find_run(name, with_checkpoint=True) for name in self.runs],
             self.split,
             decoding.choices(),
             data=self.data,

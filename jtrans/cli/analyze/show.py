@@ -61,7 +61,7 @@ def show(
     for number, item in enumerate(items):
         print_item(item, is_first=number == 0)
     console.say("Written", f"{len(files)} files in {folder}")
-    names = [run.folder.as_posix() for run in study.runs]
+    names = [run.with_chosen(run.folder.as_posix()) for run in study.runs]
     console.next_step(f"jtrans analyze report {shlex.join([*names, *options.given()])}")
 
 

@@ -46,6 +46,8 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
 
     jtrans score runs/base runs/fast
 
+    jtrans score runs/base@best runs/base@average
+
     jtrans score runs/base --split valid --sweep length-penalty=0.6,1,1.4
 
     jtrans score --hyp a.en b.en --ref test.en --latex
@@ -69,7 +71,7 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
         return
     from jtrans.runs import find_run
 
-    opened = [find_run(name) for name in options.runs or []]
+    opened = [find_run(name, with_checkpoint=True) for name in options.runs or []]
     choices = decoding.choices()
     if options.force:
         from jtrans.cli.score.given import score_given

@@ -240,7 +240,9 @@ def _other_settings(
         for name, value in asdict(usual).items()
         if vars(used)[name] != value
     ]
-    used_checkpoint = "the mean of a window" if is_window else member.decoding.checkpoint
+    used_checkpoint = member.run.chosen or member.decoding.checkpoint
+    if is_window:
+        used_checkpoint = "the mean of a window"
     if used_checkpoint != checkpoint and not (is_window and checkpoint == "best"):
         reasons.append(f"it is for the checkpoint {checkpoint}, not {used_checkpoint}")
     if config.data.corpus not in (None, member.corpus.name):  # by --data

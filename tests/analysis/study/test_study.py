@@ -135,6 +135,17 @@ def test_groups_of_seeds_are_named_after_what_their_members_share(
     ]
 
 
+def test_seeds_with_other_checkpoints_are_another_system(
+    corpus: PreparedCorpus, run_on: RunOn
+) -> None:
+    runs = [run_on(corpus, f"exp-{n}", config={"training": {"seed": n}}) for n in (1, 2)]
+    chosen = [Run(run.folder, checkpoint) for checkpoint in ("best", "last") for run in runs]
+    assert [subject.name for subject in _study(*chosen).subjects] == [
+        "exp-…@best (seeds 1, 2)",
+        "exp-…@last (seeds 1, 2)",
+    ]
+
+
 def test_what_changes_no_weight_divides_no_group_of_seeds(
     corpus: PreparedCorpus, run_on: RunOn
 ) -> None:
