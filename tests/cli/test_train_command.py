@@ -616,6 +616,11 @@ def test_averaging_names_what_it_made(workplace: Path, jtrans: Jtrans) -> None:
         ("runs/first", "--last", "1", "--device", "cpu"),
         ("runs/first", "--last", "1", "--name", "best"),
         ("runs/first", "--choose", "valid-loss", "--data", "nowhere", "--name", "step-1"),
+        ("runs/first", "--weights", "1"),
+        ("runs/first", "runs/first", "--last", "1"),
+        ("runs/first", "runs/first", "--weights", "1,x"),
+        ("runs/first", "runs/first", "--weights", "1,0"),
+        ("runs/first", "runs/first@nothing"),
     ],
 )
 def test_averages_that_cannot_be_made_are_refused(
@@ -626,6 +631,22 @@ def test_averages_that_cannot_be_made_are_refused(
     assert done.code == 2
     assert done.err.startswith("error: ")
     assert "hint: " in done.err
+
+
+def test_runs_are_averaged_into_a_checkpoint_of_the_first(workplace: Path, jtrans: Jtrans) -> None:
+    command = ("train", "tiny.toml", "--data", "data", "--run")
+    jtrans(*command, "runs/base")
+    jtrans(*command, "runs/tuned", "--from", "runs/base")
+    jtrans(*command, "runs/other", "--set", "training.seed=9")
+    done = jtrans("average", "runs/base@5", "runs/tuned", "--weights", "1,3", "--name", "mixed")
+    assert done.code == 0 and "warning" not in done.err
+    assert "averaged 1 base@step-00000005, 3 tuned@step-" in done.err
+    assert jtrans("score", "base@mixed", "--split", "valid").code == 0
+    apart = jtrans("average", "runs/base", "runs/other", "--json")
+    assert [name.split("@")[0] for name in json.loads(apart.out)["of"]] == ["base", "other"]
+    assert "did not begin with the same weights" in apart.err
+    again = jtrans("average", "runs/base", "runs/tuned", "--name", "mixed")
+    assert again.code == 2 and "mixed exists: the average of 1 base@" in again.err
 
 
 @pytest.mark.parametrize("option", [["--seeds", "1,2,3"], ["--seeds=1,2,3"]])

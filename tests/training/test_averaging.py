@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-from plugins.small_corpus import tiny_config
+from plugins.small_corpus import make_nouns, tiny_config
 
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CheckpointError, ConfigError
@@ -22,6 +22,7 @@ from jtrans.training.weights.averaging import (
     replaced_average,
 )
 from jtrans.training.weights.best_average import validate_averages
+from jtrans.training.weights.several_runs import checkpoints_of_runs, has_one_origin
 
 
 @pytest.fixture(scope="module")
@@ -228,3 +229,46 @@ def test_numbers_that_are_not_finite_are_not_averaged(value: float, tmp_path: Pa
     safetensors.torch.save_file({"w": torch.tensor([1.0, value])}, path)
     with pytest.raises(CheckpointError, match="finite"):
         average_weights([path])
+
+
+def test_runs_of_one_model_are_averaged_by_their_shares(
+    run: Run, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    tuned, copy = tmp_path / "tuned", Run(Path(shutil.copytree(run.folder, tmp_path / "base")))
+    config = tiny_config(max_updates=2, validate_every=2, model={"dropout": 0.3})
+    train(config, data=corpus.folder, run=tuned, initial=copy)
+    runs = [copy, Run(tuned, "last")]
+    checkpoints = checkpoints_of_runs(runs, [0.25, 0.75])
+    assert [each.name for each in checkpoints] == [
+        f"0.25 base@{copy.checkpoint('best').name}",
+        "0.75 tuned@step-00000002",
+    ]
+    average_checkpoints(copy, checkpoints, "mixed", [1, 3])
+    first, second = (safetensors.torch.load_file(each.weights) for each in checkpoints)
+    for name, mean in safetensors.torch.load_file(copy.checkpoint("mixed").weights).items():
+        torch.testing.assert_close(mean, first[name] / 4 + second[name] * 3 / 4)
+    assert has_one_origin(runs) and not has_one_origin([*runs, run])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"heads": 1}, "model.heads is 2 and 1"),
+        (
+            {"system": "reformer-fast"},
+            r"averaged: model\.system is transformer and reformer-fast\nhint",
+        ),
+        (None, "their vocabularies or text pipelines differ"),
+    ],
+)
+def test_runs_of_another_model_are_not_averaged(
+    change: dict[str, Any] | None, said: str, run: Run, tmp_path: Path
+) -> None:
+    system = (change or {}).get("system", "transformer")
+    settings = {key: value for key, value in (change or {}).items() if key != "system"}
+    pipeline = run.pipeline
+    if change is None:
+        pipeline = make_nouns(tmp_path / "other", seed=5).pipeline
+    other = Run.create(tmp_path / "o", tiny_config(system, model=settings), pipeline, {})
+    with pytest.raises(CheckpointError, match=said):
+        checkpoints_of_runs([run, other], None)

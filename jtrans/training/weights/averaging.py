@@ -57,8 +57,15 @@ def choose_checkpoints(
     return checkpoints[-last:]
 
 
-def average_checkpoints(run: Run, checkpoints: Sequence[Checkpoint], name: str = NEWEST) -> Path:
+def average_checkpoints(
+    run: Run,
+    checkpoints: Sequence[Checkpoint],
+    name: str = NEWEST,
+    shares: Sequence[float] | None = None,
+) -> Path:
     """Write the mean of the weights as the run's checkpoint `name`, and return its folder.
+
+    `shares` are those of `average_weights`.
 
     Raises:
         ConfigError: the name could be taken for another checkpoint, or leaves the folder.
@@ -68,7 +75,8 @@ def average_checkpoints(run: Run, checkpoints: Sequence[Checkpoint], name: str =
     with undamaged_hint(run):
         for checkpoint in checkpoints:
             checkpoint.verify(WEIGHTS)
-        means, metadata = average_weights([checkpoint.weights for checkpoint in checkpoints])
+        weights = [checkpoint.weights for checkpoint in checkpoints]
+        means, metadata = average_weights(weights, shares)
     with run.new_checkpoint(name) as temporary:
         safetensors.torch.save_file(means, temporary / WEIGHTS, metadata=metadata)
         names = [checkpoint.name for checkpoint in checkpoints]
@@ -135,10 +143,16 @@ def check_place(run: Run, checkpoints: Sequence[Checkpoint], name: str) -> None:
             return
 
 
-def average_weights(paths: Sequence[Path]) -> tuple[dict[str, Tensor], dict[str, str] | None]:
+def average_weights(
+    paths: Sequence[Path], shares: Sequence[float] | None = None
+) -> tuple[dict[str, Tensor], dict[str, str] | None]:
     """Return the mean of the tensors of some weight files, and the metadata of the last one.
 
     The mean is taken in float32 (float64 where the weights are), one file at a time.
+
+    Args:
+        paths: the files.
+        shares: what each file counts, in any unit; None: all the same.
 
     Raises:
         CheckpointError: a file is damaged, or of a different model.
@@ -146,19 +160,20 @@ def average_weights(paths: Sequence[Path]) -> tuple[dict[str, Tensor], dict[str,
     sums: dict[str, Tensor] = {}
     dtypes: dict[str, torch.dtype] = {}
     metadata: dict[str, str] | None = None
-    for path in paths:
+    shares = shares or [1.0] * len(paths)
+    for path, share in zip(paths, shares, strict=True):
         tensors, metadata = _read(path)
         if not sums:
             dtypes = {name: tensor.dtype for name, tensor in tensors.items()}
-            sums = {name: precise(tensor).clone() for name, tensor in tensors.items()}
+            sums = {name: precise(tensor) * share for name, tensor in tensors.items()}
             continue
         if _shapes(tensors) != _shapes(sums):
             raise CheckpointError(
                 "the checkpoints are of different models", where=str(path), kind="checkpoint.shape"
             )
         for name, tensor in tensors.items():
-            sums[name] += precise(tensor)
-    return {name: (sums[name] / len(paths)).to(dtypes[name]) for name in sums}, metadata
+            sums[name] += precise(tensor) * share
+    return {name: (sums[name] / sum(shares)).to(dtypes[name]) for name in sums}, metadata
 
 
 def check_name(name: str) -> None:

@@ -1,0 +1,57 @@
+"""Averages over several runs: of seeds, or of a model and a fine-tuned copy of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jtrans.errors import CheckpointError
+from jtrans.models.zoo import system_configs
+from jtrans.runs import WEIGHTS, Checkpoint, Run
+from jtrans.training.setup.continuing import different_settings, shown_value
+
+
+def checkpoints_of_runs(runs: Sequence[Run], shares: Sequence[float] | None) -> list[Checkpoint]:
+    """Return a checkpoint of each run to average: the one named with it, else the best.
+
+    Their names tell the runs, too, and the shares if given: ``0.5 base@step-00012000``.
+
+    Raises:
+        CheckpointError: a run has other vocabularies or another model than the first, or its
+            checkpoint is missing or damaged.
+    """
+    for other in runs[1:]:
+        _check_same_model(runs[0], other)
+    chosen = [run.checkpoint("best").verify(WEIGHTS) for run in runs]
+    labels = [f"{share:g} " for share in shares] if shares else [""] * len(runs)
+    return [
+        Checkpoint(f"{label}{run.name}@{checkpoint.name}", checkpoint.folder)
+        for label, run, checkpoint in zip(labels, runs, chosen, strict=True)
+    ]
+
+
+def has_one_origin(runs: Sequence[Run]) -> bool:
+    """Return whether all runs began with the weights of one run, or are that run (``--from``)."""
+    origins = {Path(run.began_with or run.folder).resolve() for run in runs}
+    return len(origins) == 1
+
+
+def _check_same_model(first: Run, other: Run) -> None:
+    settings = different_settings(first, other.trained_config(system_configs()))
+    differences = [
+        f"{key} is {shown_value(ours)} and {shown_value(theirs)}"
+        for key, (ours, theirs) in settings.items()
+        if key.startswith("model.")
+        and "dropout" not in key
+        and ("model.system" not in settings or key == "model.system")
+    ]
+    if first.pipeline.fingerprint() != other.pipeline.fingerprint():
+        differences.append("their vocabularies or text pipelines differ")
+    if differences:
+        raise CheckpointError(
+            f"the weights of {first.folder} and {other.folder} cannot be averaged: "
+            f"{'; '.join(differences)}",
+            hint="average runs of one model and one prepared corpus, or one begun with another's "
+            "weights: jtrans train --from",
+            kind="checkpoint.shape",
+        )
