@@ -72,6 +72,18 @@ def test_moses_round_trip_is_stable_after_one_round(language: str, line: str) ->
     assert segmenter.join(segmenter.segment(once)) == once
 
 
+@pytest.mark.parametrize("language", ["de", "zh", "ja"])
+def test_a_tag_of_letters_and_digits_is_one_word(language: str) -> None:
+    segmenter = SEGMENTERS[resolve_segmenter("auto", language)](language, protect=True)
+    for tag in ("SYNTHETIC", "TODE", "2en"):
+        assert segmenter.segment(f"{tag} Ein Mann")[0] == tag
+
+
+@pytest.mark.parametrize(("tag", "count"), [("<BT>", 3), ("<2en>", 3), ("__fr__", 5)])
+def test_moses_splits_tags_with_signs_as_the_published_tokeniser_does(tag: str, count: int) -> None:
+    assert len(Moses("de", protect=True).segment(f"{tag} Ein Mann")) == count + 2
+
+
 def test_escaped_moses_escapes_words_and_restores_lines() -> None:
     segmenter = MosesEscaped("en")
     line = 'It\'s [here] | "there" & <b'
