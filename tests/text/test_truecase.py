@@ -30,6 +30,13 @@ def test_sentences_within_a_line_begin_anew_quotes_left_aside() -> None:
     assert TRUECASER.apply(["Er", ".", '"', "Das"]) == ["er", ".", '"', "das"]
 
 
+def test_a_tag_at_the_end_of_a_line_leaves_the_first_word_to_be_truecased() -> None:
+    """As docs/synthetic-data.md says; at the beginning the tag is the first word."""
+    for line in (["Das", "Haus", "."], ["Das", "Haus"], ["„", "Das", "Haus", ".", "“"]):
+        assert TRUECASER.apply([*line, "TAG"]) == [*TRUECASER.apply(line), "TAG"]
+    assert TRUECASER.apply(["TAG", "Das", "Haus"]) == ["TAG", "Das", "Haus"]
+
+
 def test_capitals_are_restored() -> None:
     assert TRUECASER.restore(["das", "Haus", ".", "er"]) == ["Das", "Haus", ".", "Er"]
     assert TRUECASER.restore(["ß"]) == ["ß"]
