@@ -10,11 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from jtrans.errors import ConfigError, name_hint, usage_error
+from scripts.reproduction.described import BUILT_IN, DescribedRow, locate, read_experiment
 from scripts.reproduction.settings import limit_named
-
-FOLDER = Path(__file__).parent
-# of an experiment
-KEYS = ("title", "rows", "rows_of", "splits", "splits_of", "analyses", "tasks", "setting", "set")
 
 
 @dataclass(frozen=True)
@@ -23,12 +20,13 @@ class Row:
 
     Args:
         name: the name of the row; with the seed it names the row's files.
-        recipe: a recipe with ``{task}`` in place of the task, or a file of this folder.
+        recipe: a recipe with ``{task}`` in place of the task, or a file of `folder`.
         settings: settings to change in the recipe, by dotted key.
         published: the paper's BLEU by task and split; and its ``perplexity`` on valid.
         baseline: the row to compare with; None: the first row.
         average: number of checkpoints to average; 0: as the command says.
         run_of: the row whose runs this row scores in another way; None: it trains its own.
+        folder: the folder of the file that describes the row.
     """
 
     name: str
@@ -38,10 +36,12 @@ class Row:
     baseline: str | None = None
     average: int = 0
     run_of: str | None = None
+    folder: Path = BUILT_IN.parent
 
     def recipe_for(self, task: str) -> str:
         """Return the recipe's name or path for a task."""
-        return find_recipe(self.recipe.format(task=task))
+        recipe = self.recipe.format(task=task)
+        return str(self.folder / recipe) if recipe.endswith(".toml") else recipe
 
     def checkpoint(self, average: int = 0) -> str:
         """Return the name of the checkpoint that translates, given the command's ``--average``."""
@@ -102,75 +102,56 @@ class Experiment:
 
 
 @cache
-def _read() -> dict[str, Any]:
-    return tomllib.loads((FOLDER / "experiments.toml").read_text(encoding="utf-8"))
+def _built_in() -> dict[str, Any]:
+    return tomllib.loads(BUILT_IN.read_text(encoding="utf-8"))
 
 
 def experiment_names() -> list[str]:
-    """Return the names of all experiments."""
-    return list(_read()["experiments"])
+    """Return the names of all built-in experiments."""
+    return list(_built_in()["experiments"])
 
 
-def find_experiment(name: str, task: str | None) -> Experiment:
-    """Return an experiment by its name.
+def find_experiment(text: str, task: str | None) -> Experiment:
+    """Return a built-in experiment by its name, or one of a file by ``FILE.toml:NAME``.
 
     Raises:
-        ConfigError: there is no such experiment, it has an unknown key, or it is not meant for the
+        ConfigError: there is no such experiment, it makes no table, or it is not meant for the
             task.
     """
-    described = _read()["experiments"]
-    if name not in described:
-        raise ConfigError(
-            f"no such experiment: {name}",
-            hint=name_hint(name, list(described)),
-            kind="reproduce.experiment",
-        )
-    experiment = described[name]
-    for key in experiment:
-        if key not in KEYS:
-            raise ConfigError(
-                f"unknown key {key} in the experiment {name}",
-                where=str(FOLDER / "experiments.toml"),
-                hint=name_hint(key, KEYS),
-                kind="reproduce.experiment",
-            )
-    rows = (
-        described[experiment["rows_of"]]["rows"] if "rows_of" in experiment else experiment["rows"]
-    )
-    tasks = experiment.get("tasks", [key for key in task_pairs() if _has_recipes(rows, key)])
+    path, name = locate(text)
+    described = read_experiment(path, name)
+    tasks = described.tasks
+    if tasks is None:
+        tasks = [key for key in task_pairs() if _has_recipes(described.rows, key)]
     if task not in tasks:
         raise ConfigError(
             f"{name} has no rows for the task {task}" if task else f"no task for {name}",
             where="--task",
-            hint=f"--task {'|'.join(tasks)}",
+            hint=f"--task {'|'.join(tasks)}" if tasks else f"name its tasks in {path}",
             kind="reproduce.task",
         )
     return Experiment(
         name,
-        experiment["title"],
-        [Row(**row) for row in rows],
-        experiment.get("splits_of", {}).get(task) or experiment.get("splits", ["test"]),
-        experiment.get("analyses", ()),
+        described.title,
+        [Row(**dict(row), folder=path.parent) for row in described.rows],
+        described.splits_of.get(task) or described.splits,
+        described.analyses,
         tasks,
-        experiment.get("setting", "paper"),
-        experiment.get("set", ()),
+        described.setting,
+        described.set,
     )
 
 
-def find_recipe(name: str) -> str:
-    """Return the name or path of a recipe that an experiment or a result names."""
-    return str(FOLDER / name) if name.endswith(".toml") else name
-
-
-def _has_recipes(rows: Sequence[Mapping[str, Any]], task: str) -> bool:
+def _has_recipes(rows: Sequence[DescribedRow], task: str) -> bool:
     from jtrans.config import recipe_names
 
-    return all(row["recipe"].format(task=task) in recipe_names() for row in rows)
+    recipes = [row.recipe.format(task=task) for row in rows]
+    return all(recipe.endswith(".toml") or recipe in recipe_names() for recipe in recipes)
 
 
 def task_pairs() -> dict[str, int]:
     """Return the number of pairs in the complete training text of every task."""
-    return {name: int(task["pairs"]) for name, task in _read()["tasks"].items()}
+    return {name: int(task["pairs"]) for name, task in _built_in()["tasks"].items()}
 
 
 def lowercase_of(task: str) -> bool | None:
@@ -178,7 +159,7 @@ def lowercase_of(task: str) -> bool | None:
 
     It is the argument `lowercase` of scoring: None takes the case of what a run writes.
     """
-    return _read()["tasks"].get(task, {}).get("lowercase") or None
+    return _built_in()["tasks"].get(task, {}).get("lowercase") or None
 
 
 def parse_rows(text: str) -> list[str]:

@@ -79,10 +79,9 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
     if chosen.merge or chosen.table:
         _check_shown_results(chosen, experiment, setting, results)
     if chosen.merge:
-        recipes = {row.name: row.recipe.format(task=chosen.task) for row in experiment.rows}
-        splits = experiment.splits
+        table_rows, splits = experiment.rows, experiment.splits
         data = _prepared_data(chosen)
-        merge(chosen.merge, results, recipes=recipes, splits=splits, task=chosen.task, data=data)
+        merge(chosen.merge, results, rows=table_rows, splits=splits, task=chosen.task, data=data)
     done = read_results(results, chosen.task)
     if chosen.table or (chosen.merge and not chosen.figures):
         _show(experiment, done, chosen.out)

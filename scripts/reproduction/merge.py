@@ -8,7 +8,7 @@ from pathlib import Path
 from jtrans.config import load_config
 from jtrans.errors import ConfigError, JtransError
 from jtrans.models.zoo import system_configs
-from scripts.reproduction.catalogue import find_recipe
+from scripts.reproduction.catalogue import Row
 from scripts.reproduction.results import RowResult
 from scripts.reproduction.settings import settings_differ
 
@@ -167,7 +167,7 @@ def merge(
     paths: Sequence[Path],
     folder: Path,
     *,
-    recipes: Mapping[str, str],
+    rows: Sequence[Row],
     splits: Sequence[str],
     task: str,
     data: Mapping[str, str] | None,
@@ -177,7 +177,7 @@ def merge(
     Args:
         paths: the files of the results.
         folder: the folder to copy them to.
-        recipes: the recipes of the experiment's rows, by name.
+        rows: the rows of the experiment.
         splits: the splits that the experiment scores.
         task: the task of the experiment.
         data: the digests of the corpus that new results must have been made with, if known.
@@ -194,7 +194,7 @@ def merge(
         name = result.file_name
         if result.task != task:
             raise _other_task(path, result, task)
-        _check_row(path, result, recipes, splits)
+        _check_row(path, result, rows, splits)
         if data is not None and result.data["digests"] != data:
             raise ConfigError(
                 f"{path} was made with other data than that of the prepared corpus",
@@ -218,18 +218,17 @@ def merge(
         result.write(folder)
 
 
-def _check_row(
-    path: Path, result: RowResult, recipes: Mapping[str, str], splits: Sequence[str]
-) -> None:
+def _check_row(path: Path, result: RowResult, rows: Sequence[Row], splits: Sequence[str]) -> None:
     """Refuse the result of a row that the experiment does not have, or without all its splits."""
-    if recipes.get(result.row) != result.recipe:
+    row = next((row for row in rows if row.name == result.row), None)
+    if row is None or row.recipe.format(task=result.task) != result.recipe:
         what = f"{result.row} of the recipe {result.recipe}"
         raise ConfigError(
             f"{path} is the result of {what}, which is not a row of this experiment",
-            hint=f"its rows are {', '.join(sorted(recipes))}",
+            hint=f"its rows are {', '.join(sorted(row.name for row in rows))}",
             kind="reproduce.other-row",
         )
-    system = load_config(find_recipe(result.recipe), system_configs()).model.system
+    system = load_config(row.recipe_for(result.task), system_configs()).model.system
     if result.config["model"]["system"] != system:
         raise ConfigError(
             f"{path} is the result of {result.config['model']['system']}, and {result.recipe} is "

@@ -18,11 +18,15 @@ DESCRIPTION = """Train, translate and score the rows of a table, and print it be
         --out runs/equal --budget 60
     python -m scripts.reproduce table2 ... --merge elsewhere/rows/*.json
     python -m scripts.reproduce table2 ... --figures
+    python -m scripts.reproduce my/experiments.toml:mine ...
 
 The same command continues where it stopped, whatever stopped it: rows with a result are not made
 again. All rows are made with the first seed before any is made with the second. A row's result is
 one file, OUT/rows/ROW-SEED.json. --merge copies such files from other machines into OUT/rows,
 prints the table and trains nothing; the command without it makes the rows that are missing.
+
+FILE.toml:NAME is an experiment of your own, described like those of
+scripts/reproduction/experiments.toml; its recipes are names, or files named from its folder.
 
 Given the path of a row's file in place of the experiment, the command makes that row again, in
 another OUT, and compares the score (exit 4 outside the band of its seeds): only --data, --out,
@@ -54,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     names = ", ".join(experiment_names())
-    options.add_argument("experiment", help=f"{names}; or a row's result")
+    options.add_argument("experiment", help=f"{names}; FILE.toml:NAME; or a row's result")
     options.add_argument("--task", help="such as iwslt14-de-en")
     options.add_argument(
         "--data", type=Path, metavar="DIR", help="prepared corpus; prepared there if missing"

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 from pydantic import TypeAdapter
 
-from jtrans.errors import ConfigError
-from scripts.reproduction import catalogue, command
+from scripts.reproduction import command
 from scripts.reproduction.catalogue import find_experiment
 from scripts.reproduction.configuration import row_config
+from scripts.reproduction.described import BUILT_IN
 from scripts.reproduction.merge import merge, read_results
 from scripts.reproduction.notes import notes
 from scripts.reproduction.results import RowResult
@@ -439,13 +440,20 @@ def test_the_table_says_that_rows_were_not_limited_as_the_experiment_is() -> Non
     assert said in notes(limited, [summary]) and said not in notes(experiment, [summary])
 
 
-def test_the_documented_experiment_is_a_valid_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def own_file(folder: Path, *changes: tuple[str, str]) -> Path:
+    """Write the experiment of docs/reproduction.md, changed, into a folder; return the file."""
     page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"```toml\n(\[experiments\.mine\].*?)```", page, flags=re.DOTALL)
-    tables = catalogue._read()
-    experiments = {**tables["experiments"], **tomllib.loads(text)["experiments"]}
-    monkeypatch.setattr(catalogue, "_read", lambda: {**tables, "experiments": experiments})
-    experiment = find_experiment("mine", "multi30k-de-en")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    path = folder / "own.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_documented_experiment_is_a_valid_one(tmp_path: Path) -> None:
+    experiment = find_experiment(f"{own_file(tmp_path)}:mine", "multi30k-de-en")
     _, deeper, averaged = (
         row_config(row, "multi30k-de-en", experiment.setting, experiment.overrides, {})
         for row in experiment.rows
@@ -453,9 +461,71 @@ def test_the_documented_experiment_is_a_valid_one(monkeypatch: pytest.MonkeyPatc
     assert (deeper.training.max_updates, deeper.model.model_dump()["encoder_layers"]) == (5000, 6)
     assert deeper.training.learning_rate == 1e-3
     assert deeper == averaged and experiment.rows[2].checkpoint() == "average-5"
-    experiments["mine"]["overrides"] = experiments["mine"].pop("set")
-    with pytest.raises(ConfigError, match="unknown key overrides in the experiment mine"):
-        find_experiment("mine", "multi30k-de-en")
+
+
+def test_recipes_of_a_users_experiment_are_files_beside_it(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "scripts/reproduction/rows/transformer-2m.toml", tmp_path / "mine.toml")
+    change = ('recipe = "{task}/transformer"', 'recipe = "mine.toml"')
+    experiment = find_experiment(f"{own_file(tmp_path, change)}:mine", "multi30k-de-en")
+    assert experiment.rows[0].recipe_for("multi30k-de-en") == str(tmp_path / "mine.toml")
+    assert experiment.rows[1].recipe_for("multi30k-de-en") == "multi30k-de-en/transformer"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("set =", "overrides =", "unknown key overrides in the experiment mine"),
+        ("recipe =", "recipes =", "unknown key recipes in row 1 of the experiment mine"),
+        ("title =", "# title =", "experiments.mine.title: Field required"),
+        ("average = 5", "average = 'five'", "experiments.mine.rows.2.average: Input should"),
+        ('baseline = "deeper"', 'baseline = "deep"', "deeper-averaged names deep, which is no row"),
+        ('name = "deeper"', 'name = "transformer"', "mine has two rows transformer"),
+        ("{task}", "{tsak}", "has other braces than those of {task}"),
+        ("title =", 'rows_of = "others"\ntitle =', "rows_of of the experiment mine names none"),
+        ("title =", "= title", "not valid TOML: "),
+    ],
+)
+def test_a_users_experiment_that_makes_no_table_is_refused(
+    old: str, new: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = f"{own_file(tmp_path, (old, new))}:mine"
+    assert reproduce(experiment, "--task", "multi30k-de-en", "--out", tmp_path / "out") == 2
+    error = capsys.readouterr().err
+    assert said in error and is_paragraph(error)
+
+
+def test_a_missing_file_or_name_of_an_experiment_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, other = own_file(tmp_path), tmp_path / "recipe.toml"
+    other.write_text("[training]\n", encoding="utf-8")
+    for text, said in {
+        f"{other}:mine": "no [experiments.NAME]",
+        f"{tmp_path / 'none.toml'}:mine": "cannot read the experiments: No such file or directory",
+        f"{path}:mien": "no such experiment: mien",
+        str(path): f"hint: {path}:mine\n",
+        f"{path}:": f"hint: {path}:mine\n",
+    }.items():
+        assert reproduce(text, "--task", "multi30k-de-en", "--out", tmp_path / "out") == 2
+        error = capsys.readouterr().err
+        assert said in error and is_paragraph(error)
+    assert not (tmp_path / "out").exists()
+
+
+def test_results_of_a_users_experiment_are_merged(tmp_path: Path) -> None:
+    """Also those of a recipe that is a file, whose name in the result does not tell the folder."""
+    source = ROOT / "scripts/reproduction/rows"
+    shutil.copytree(source, tmp_path / "own" / "rows")
+    table = tomllib.loads(BUILT_IN.read_text(encoding="utf-8"))["experiments"]["equal-updates"]
+    path = tmp_path / "own" / "own.toml"
+    path.write_text(tomli_w.dumps({"experiments": {"mine": table}}), encoding="utf-8")
+    files = sorted(KEPT.parent.glob("equal-updates.multi30k-de-en/transformer-2m-*.json"))
+    line = [f"{path}:mine", "--task", "multi30k-de-en", "--out", tmp_path / "merged"]
+    assert reproduce(*line, "--merge", *files) == 0
+    assert json.loads((tmp_path / "merged" / "mine.json").read_text())["experiment"] == "mine"
+    for recipe in (tmp_path / "own" / "rows").iterdir():
+        recipe.unlink()
+    assert reproduce(*line, "--merge", *files) == 2
 
 
 @pytest.mark.parametrize("folder", sorted(each.name for each in KEPT.parent.glob("*.*-*")))
@@ -467,8 +537,8 @@ def test_every_kept_result_is_merged_anywhere(
     name, _, task = folder.partition(".")
     files = sorted((KEPT.parent / folder).glob("*.json"))
     experiment = find_experiment(name, task)
-    recipes = {row.name: row.recipe.format(task=task) for row in experiment.rows}
-    merge(files, tmp_path / "rows", recipes=recipes, splits=experiment.splits, task=task, data=None)
+    rows, splits = experiment.rows, experiment.splits
+    merge(files, tmp_path / "rows", rows=rows, splits=splits, task=task, data=None)
     assert sorted(each.name for each in (tmp_path / "rows").iterdir()) == [f.name for f in files]
 
 
