@@ -33,7 +33,8 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
     if not summaries[0].is_of_task:
         origin = f"The text was prepared from files, not as {first.task} of the catalogue"
         doubt = ": these scores are comparable with the paper's only if it is the same text"
-        lines.append(f"{origin}{'' if data['is_subset'] else doubt}.")
+        has_paper = any(summary.row.published.get(first.task) for summary in summaries)
+        lines.append(f"{origin}{doubt if has_paper and not data['is_subset'] else ''}.")
     if first.setting != "paper":
         lines.append(f"Training was limited by {first.setting}, not as in the recipes.")
     elif experiment.setting != "paper":

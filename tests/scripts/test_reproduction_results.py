@@ -287,6 +287,15 @@ def test_the_table_says_that_the_text_is_not_from_the_catalogue() -> None:
         assert any(said in line for line in notes(experiment, [demo_summary(change)])) == is_said
 
 
+def test_the_paper_is_named_beside_a_users_text_only_if_its_scores_are() -> None:
+    experiment = find_experiment("demo", "grammar-de-en")
+    summary = demo_summary(NO_BAND["files of a user"])
+    with_paper = replace(summary.row, published={"grammar-de-en": {"test": 80.0}})
+    for row, is_said in ((summary.row, False), (with_paper, True)):
+        lines = notes(experiment, [replace(summary, row=row)])
+        assert any("comparable with the paper's" in line for line in lines) == is_said
+
+
 @pytest.mark.parametrize("from_files", [1, 2, 3])
 def test_text_is_of_the_catalogue_if_another_seed_of_the_same_digests_is(from_files: int) -> None:
     experiment = find_experiment("demo", "grammar-de-en")
