@@ -9,6 +9,7 @@ from pathlib import Path
 
 from jtrans.config import recipe_names
 from jtrans.errors import CheckpointError, name_hint
+from jtrans.files import disk_errors
 from jtrans.runs.run import RUNS, Run
 
 MOST_NAMED = 5  # runs in a hint
@@ -29,7 +30,9 @@ def find_run(name: str, *, without: Collection[Path] = (), with_checkpoint: bool
             where none may be.
     """
     alone, _, checkpoint = name.rpartition("@")
-    if alone and not any(folder.exists() for folder in (Path(name), RUNS / name)):
+    with disk_errors(Path(name)):
+        is_folder = Path(name).exists() or (RUNS / name).exists()
+    if alone and not is_folder:
         run = find_run(alone, without=without)
         if not with_checkpoint:
             raise CheckpointError(

@@ -247,7 +247,10 @@ def test_runs_of_one_model_are_averaged_by_their_shares(
     first, second = (safetensors.torch.load_file(each.weights) for each in checkpoints)
     for name, mean in safetensors.torch.load_file(copy.checkpoint("mixed").weights).items():
         torch.testing.assert_close(mean, first[name] / 4 + second[name] * 3 / 4)
-    assert has_one_origin(runs) and not has_one_origin([*runs, run])
+    again = Run(Path(shutil.copytree(tuned, tmp_path / "again")))
+    again.update_info(**{"from": str(tuned)})  # of the tuned run, in turn
+    assert has_one_origin([*runs, again]) and has_one_origin([again, again])
+    assert not has_one_origin([*runs, run])
 
 
 @pytest.mark.parametrize(

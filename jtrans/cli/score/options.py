@@ -114,7 +114,7 @@ class ScoreOptions:
             from jtrans.data.prepared import test_set_commands
             from jtrans.runs import find_run
 
-            languages = find_run(self.runs[0]).pipeline.languages
+            languages = find_run(self.runs[0], with_checkpoint=True).pipeline.languages
             given = " and ".join(name for name in ("--src", "--ref") if getattr(self, name[2:]))
             raise usage_error(
                 f"a run is scored on a split of a prepared corpus, not on {given}",

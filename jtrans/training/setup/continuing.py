@@ -121,7 +121,7 @@ def check_same_corpus(run: Run, corpus: PreparedCorpus) -> None:
     if any(corpus.label_names.get(kind) != names for kind, names in run.label_names.items()):
         difference = "labels"
     if difference:
-        data = Path(run.info.get("data", ""))
+        data = Path(run.info.get("data", "DIR"))
         own = f"--data {shlex.quote(str(data))}"
         if not data.is_dir() or data.resolve() == corpus.folder.resolve():
             own = "--data DIR with its own corpus"  # which was moved, or prepared anew

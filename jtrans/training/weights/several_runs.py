@@ -31,9 +31,19 @@ def checkpoints_of_runs(runs: Sequence[Run], shares: Sequence[float] | None) -> 
 
 
 def has_one_origin(runs: Sequence[Run]) -> bool:
-    """Return whether all runs began with the weights of one run, or are that run (``--from``)."""
-    origins = {Path(run.began_with or run.folder).resolve() for run in runs}
-    return len(origins) == 1
+    """Return whether all runs descend from the weights of one run (``--from``), or are that run."""
+    return len({_origin(run) for run in runs}) == 1
+
+
+def _origin(run: Run) -> Path:
+    followed = [run.folder.resolve()]
+    while run.began_with is not None:
+        folder = Path(run.began_with).resolve()
+        if folder in followed or not Run.exists(folder):
+            return folder
+        followed.append(folder)
+        run = Run(folder)
+    return followed[-1]
 
 
 def _check_same_model(first: Run, other: Run) -> None:
