@@ -236,6 +236,8 @@ def test_a_checkpoint_may_be_named_with_its_run(make_run: Any) -> None:
     assert find_run("@last", with_checkpoint=True).chosen is None
     with pytest.raises(JtransError):
         find_run("x" * 5000 + "@last", with_checkpoint=True)
+    with pytest.raises(CheckpointError, match="no such run: captions/fast@"):
+        find_run("captions/fast@", with_checkpoint=True)
     with pytest.raises(CheckpointError, match=r"^no such run: captions/fats"):
         find_run("captions/fats@best", with_checkpoint=True)
     at = make_run("captions@home/fast@best")  # a folder of this name keeps its meaning

@@ -32,7 +32,7 @@ def find_run(name: str, *, without: Collection[Path] = (), with_checkpoint: bool
     alone, _, checkpoint = name.rpartition("@")
     with disk_errors(Path(name)):
         is_folder = Path(name).exists() or (RUNS / name).exists()
-    if alone and not is_folder:
+    if alone and checkpoint and not is_folder:
         run = find_run(alone, without=without)
         if not with_checkpoint:
             raise CheckpointError(
