@@ -54,7 +54,8 @@ def train(
         set: settings to change, such as ``{"model.width": 256}``; None removes a limit.
         device: "auto", "cpu", "cuda" or "mps".
         restart: start over, deleting the existing run.
-        initial: a run with the same vocabularies; a new run starts from its best weights.
+        initial: a run with the same vocabularies; a new run starts from its best weights, or
+            from those of a checkpoint: ``RUN@CHECKPOINT``.
         keep_optimiser: also take the optimiser's moments from `initial`.
         tensorboard: also write curves for TensorBoard to ``tensorboard`` in the run's folder.
         shard_model: with several processes, each holds only a shard of the weights.
@@ -97,7 +98,9 @@ def train(
             run=folder,
             device=None if device is None else str(device),  # of torch.device, too
             restart=restart,
-            initial=find_run(str(initial), without=[folder]) if initial is not None else None,
+            initial=find_run(str(initial), without=[folder], with_checkpoint=True)
+            if initial is not None
+            else None,
             keep_optimiser=keep_optimiser,
             tensorboard=tensorboard,
             shard_model=shard_model,

@@ -49,7 +49,7 @@ def _differences(runs: Sequence[Run]) -> dict[str, list[Any]]:
     settings = [
         {
             "data": run.info.get("data"),
-            "from": run.began_with,
+            "from": run.initial_name,
             "keep_optimiser": run.info.get("keep_optimiser", False),
             **flat_settings(config.model.model_dump(mode="json"), "model."),
             **flat_settings(config.training.model_dump(mode="json"), "training."),

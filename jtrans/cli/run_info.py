@@ -86,7 +86,7 @@ def _what_was_trained(run: Run, config: Config) -> dict[str, Any]:
         "parameters": info.get("parameters"),
         "frozen_parameters": info.get("frozen_parameters", 0),
         "data": info.get("data"),
-        "from": run.began_with,
+        "from": run.initial_name,
         "keep_optimiser": info.get("keep_optimiser", False),
         "imported": _origin(info.get("imported")),
         "jtrans": info.get("jtrans"),

@@ -194,6 +194,12 @@ class Run(CheckpointFolder, EventLog):
         return self.info.get("from")
 
     @property
+    def initial_name(self) -> str | None:
+        """What ``--from`` named: that run, followed by the checkpoint if one was named with it."""
+        folder, checkpoint = self.began_with, self.info.get("from_checkpoint")
+        return f"{folder}@{checkpoint}" if folder and checkpoint else folder
+
+    @property
     def changed_settings(self) -> list[str]:
         """The settings, by dotted key, that were changed in the course of training."""
         return list(self.info.get("changed", ()))

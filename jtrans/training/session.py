@@ -216,6 +216,7 @@ class _Session:
             "frozen_parameters": model.frozen_count(),
             "init_from": [dataclasses.asdict(weights) for weights in copied],
             "from": str(initial.folder) if initial else None,
+            "from_checkpoint": initial.chosen if initial else None,
             "launch": launch_id(),
             "jtrans": __version__,
             "torch": torch.__version__,

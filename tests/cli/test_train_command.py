@@ -642,6 +642,16 @@ def test_runs_are_averaged_into_a_checkpoint_of_the_first(workplace: Path, jtran
     assert done.code == 0 and "warning" not in done.err
     assert "averaged 1 base@step-00000005, 3 tuned@step-" in done.err
     assert jtrans("score", "base@mixed", "--split", "valid").code == 0
+    for_good = (*command, "runs/again", "--from", "runs/base@mixed")
+    begun = jtrans(*for_good)
+    assert begun.code == 0 and "base (mixed)" in begun.err
+    assert "runs/base@mixed" in jtrans("info", "runs/again").out
+    assert jtrans(*for_good).code == 0
+    for other in ("runs/base", "runs/base@5"):
+        refused = jtrans(*command, "runs/again", "--from", other)
+        assert refused.code == 2 and "base@mixed continues it" in refused.err
+    kept = jtrans(*command, "runs/kept", "--from", "runs/base@mixed", "--keep-optimiser")
+    assert kept.code == 2 and "base@mixed is an average, without the state" in kept.err
     apart = jtrans("average", "runs/base", "runs/other", "--json")
     assert [name.split("@")[0] for name in json.loads(apart.out)["of"]] == ["base", "other"]
     assert "did not begin with the same weights" in apart.err

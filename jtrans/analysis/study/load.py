@@ -235,8 +235,8 @@ def all_but_seed(run: Run, _followed: Collection[str] = ()) -> str:
     for name in ("seed", *BOOKKEEPING):
         values["training"].pop(name, None)
     values.pop("expect", None)
-    beginning = _beginning(run, _followed), run.changed_settings
-    key = [values, run.pipeline.fingerprint(), _training_text(run), beginning]
+    beginning = _beginning(run, _followed), run.info.get("from_checkpoint")
+    key = [values, run.pipeline.fingerprint(), _training_text(run), beginning, run.changed_settings]
     return json.dumps(key, sort_keys=True)
 
 

@@ -67,7 +67,11 @@ def train(
     trainings = seeded.configs(run, config, settings)
     data = find_data(data, config, recipe, list(trainings), restart=start.restart)
     # `@last` must not be a run that this command trains
-    initial = None if start.from_ is None else find_run(start.from_, without=list(trainings))
+    initial = (
+        None
+        if start.from_ is None
+        else find_run(start.from_, without=list(trainings), with_checkpoint=True)
+    )
     place = place_of_process()
     count = ranks.count_processes(machine.processes, machine.gpus, machine.device)
     if start.dry_run:
@@ -159,7 +163,7 @@ def _train_each(
             run=folder,
             device=machine.device if machine.processes is None else "cpu",
             restart=start.restart and not ranks.has_begun(folder, place),
-            initial=None if initial is None else str(initial.folder),
+            initial=None if initial is None else initial.with_chosen(str(initial.folder)),
             keep_optimiser=start.keep_optimiser,
             tensorboard=tensorboard,
             shard_model=machine.shard_model,

@@ -71,7 +71,12 @@ class StartOptions:
         panel=START,
     )
     restart: bool = flag("--restart", "Delete the run and start over.", START)
-    from_: str | None = option("Start from its best weights.", "RUN", panel=START, names=["--from"])
+    from_: str | None = option(
+        "Start from its best weights; RUN@CHECKPOINT: from those.",
+        "RUN",
+        panel=START,
+        names=["--from"],
+    )
     keep_optimiser: bool = flag(
         "--keep-optimiser", "With --from, also take its optimiser's moments.", START
     )

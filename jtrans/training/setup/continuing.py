@@ -143,7 +143,7 @@ def check_initial(run: Run, initial: Run | None, *, keep_optimiser: bool) -> Non
         ConfigError: it began with the weights of another run or of none, or with the other value of
             `keep_optimiser`.
     """
-    began = run.began_with
+    began, named = run.began_with, run.initial_name
     kept = run.info.get("keep_optimiser", keep_optimiser)  # not in runs of earlier versions
     if began and initial is not None and kept != keep_optimiser:
         raise ConfigError(
@@ -155,17 +155,17 @@ def check_initial(run: Run, initial: Run | None, *, keep_optimiser: bool) -> Non
     if initial is None:
         if not began or run.checkpoints():
             return
-        hint = f"--from {began}"
+        hint = f"--from {named}"
     else:
         folder = initial.folder.resolve()
-        if began and Path(began).resolve() == folder:
-            return
         # it may have been moved, or its path be relative to another working folder
-        if began and not Path(began).exists() and Path(began).name == folder.name:
+        is_moved = began and not Path(began).exists() and Path(began).name == folder.name
+        is_same = is_moved or (began and Path(began).resolve() == folder)
+        if is_same and initial.chosen == run.info.get("from_checkpoint"):
             return
-        hint = "leave out --from to continue it" if not began else f"--from {began} continues it"
+        hint = "leave out --from to continue it" if not began else f"--from {named} continues it"
     raise ConfigError(
-        f"the run began {f'with the weights of {began}' if began else 'without --from'}",
+        f"the run began {f'with the weights of {named}' if began else 'without --from'}",
         where=str(run.folder),
         hint=f"{hint}; --restart starts over, --run OTHER is a new run",
         kind="config.fixed-key",

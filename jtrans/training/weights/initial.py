@@ -214,9 +214,11 @@ def take_optimiser(
         ConfigError: they are those of another optimiser, or an imported run has none.
         CheckpointError: they are damaged.
     """
-    if initial.info.get("imported"):
+    if initial.info.get("imported") or checkpoint.update is None:
+        origin = "was imported" if initial.info.get("imported") else "is an average"
         raise ConfigError(
-            f"{initial.folder} was imported, without the state of an optimiser",
+            f"{initial.with_chosen(str(initial.folder))} {origin}, without the state of an "
+            "optimiser",
             where="--keep-optimiser",
             hint="leave out --keep-optimiser: the moments then begin at zero",
             kind="config.optimiser",

@@ -174,13 +174,16 @@ def test_a_seed_that_a_group_has_already_begins_another(
 def test_runs_that_began_with_the_weights_of_another_are_another_system(
     corpus: PreparedCorpus, run_on: RunOn
 ) -> None:
-    def run(name: str, seed: int, began: str | None) -> Run:
-        return run_on(corpus, name, config={"training": {"seed": seed}}, **{"from": began})
+    def run(name: str, seed: int, began: str | None, checkpoint: str | None = None) -> Run:
+        facts = {"from": began, "from_checkpoint": checkpoint}
+        return run_on(corpus, name, config={"training": {"seed": seed}}, **facts)
 
     runs = [run("plain", 1, None), run("tuned", 2, "runs/general")]
     assert [subject.name for subject in _study(*runs).subjects] == ["plain", "tuned"]
     tuned = [run("tuned-3", 3, "runs/general"), runs[1]]
     assert [subject.name for subject in _study(*tuned).subjects] == ["tuned (seeds 2, 3)"]
+    of_average = run("average", 4, "runs/general", "average")
+    assert len(_study(runs[1], of_average).subjects) == 2
 
 
 def test_letters_of_any_alphabet_are_compared_without_case(
