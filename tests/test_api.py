@@ -162,6 +162,7 @@ def test_an_interrupted_training_is_saved(model: jtrans.LoadedRun, corpus: Prepa
     finally:
         signal.signal(signal.SIGINT, before)
     assert jtrans.load("other", "last").run.checkpoints()[-1].update == 1
+    assert jtrans.load("other@1").run.chosen == "1"
 
 
 def test_a_second_training_in_the_process_is_refused(

@@ -235,7 +235,8 @@ def load(
     """Load a trained model.
 
     Args:
-        run: a run's folder, its name under runs/, or ``@last``.
+        run: a run's folder, its name under runs/, or ``@last``; ``RUN@CHECKPOINT`` for one of its
+            checkpoints, whatever `checkpoint` is.
         checkpoint: ``best``, ``last``, the number of an update or the name of an average.
         device: "cpu", "cuda" or "mps"; by default the best one of the machine.
         precision: "fp32", "bf16", or on a CPU "int8"; "auto": bf16 on GPUs that have it, else fp32.
@@ -248,7 +249,7 @@ def load(
     from jtrans.runs import Run, find_run
 
     if not isinstance(run, Run):
-        run = find_run(os.fspath(check_argument("run", run, os.PathLike)))
+        run = find_run(os.fspath(check_argument("run", run, os.PathLike)), with_checkpoint=True)
     name = None if device is None else str(device)  # of torch.device, too
     choices = DecodingChoices(str(checkpoint), name, precision)
     return LoadedRun(run, Translator.load([run], choices))

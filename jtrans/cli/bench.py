@@ -218,7 +218,7 @@ def _trained(name: str, checkpoint: str, device: str | None) -> tuple[Translatio
     """Return the model of a run and the size of its source vocabulary."""
     from jtrans.runs import find_run
 
-    run = find_run(name)
+    run = find_run(name, with_checkpoint=True)
 
     from jtrans.decoding.translator import load_model
     from jtrans.nn.device import resolve_device

@@ -76,7 +76,8 @@ def export(
 
     _check_program(program, quantize, beam)
     check_folder_name(out)
-    opened = find_run(run)
+    opened = find_run(run, with_checkpoint=True)
+    checkpoint = opened.chosen or checkpoint
     # CTranslate2 has only this length penalty: the run must be compared with the same
     form = {"length_penalty_form": "power"} if program == "ctranslate2" else {}
     choices = DecodingChoices(checkpoint, search={"beam": beam, **form})

@@ -37,8 +37,7 @@ def find_run(name: str, *, without: Collection[Path] = (), with_checkpoint: bool
         if not with_checkpoint:
             raise CheckpointError(
                 f"{name} names a checkpoint, but a whole run is used here",
-                hint=f"name the run: {shlex.quote(alone)}; where there is the option, with "
-                f"--checkpoint {shlex.quote(checkpoint)}",
+                hint=f"name the run: {shlex.quote(alone)}",
                 kind="checkpoint.unused",
             )
         return Run(run.folder, checkpoint)

@@ -51,7 +51,9 @@ def test_a_run_is_exported_and_translates_as_before(jtrans: Jtrans, run: Path) -
     assert result.code == 0
     facts = json.loads(result.out)
     assert facts["export"] == str(run / "exports" / "ctranslate2")
-    assert facts["checkpoint"] == "step-00000010"
+    assert (facts["checkpoint"], facts["selector"]) == ("step-00000010", "best")
+    named = jtrans("export", f"{run}@10", "--to", "ctranslate2", "--json")
+    assert json.loads(named.out)["selector"] == "10"
     options = ["--format", "jsonl", "--beam", "3", "--min-length", "0"]
     rows = []
     for engine in ([], WITH_CTRANSLATE2):
