@@ -244,6 +244,19 @@ def test_a_checkpoint_may_be_named_with_its_run(make_run: Any) -> None:
     assert find_run("captions@home/fast@best", with_checkpoint=True).folder.samefile(at.folder)
 
 
+def test_a_window_is_no_checkpoint_to_name_with_a_run(make_run: Any) -> None:
+    run = make_run("windowed")
+    steps = run.checkpoints_folder
+    for update in (2, 4):
+        (steps / f"step-{update:08}").mkdir()
+        (steps / f"step-{update:08}" / "model.safetensors").touch()
+    run.set_pointers(window={"size": 2, "updates": [2, 4]})
+    named = find_run("windowed@window", with_checkpoint=True)
+    with pytest.raises(CheckpointError, match="a window has several checkpoints") as caught:
+        named.checkpoint()
+    assert str(caught.value.hint).startswith("name one of 2, 4")
+
+
 def test_an_unknown_run_gets_the_nearest_name(make_run: Any) -> None:
     make_run("captions/fast")
     with pytest.raises(CheckpointError) as caught:

@@ -123,16 +123,22 @@ def _average_runs(runs: Sequence[str], weights: str | None, name: str, *, as_jso
 
     opened = [find_run(each, with_checkpoint=True) for each in runs]
     from jtrans.training.weights.averaging import average_checkpoints, replaced_average
-    from jtrans.training.weights.several_runs import checkpoints_of_runs, has_one_origin
+    from jtrans.training.weights.several_runs import (
+        checkpoints_of_runs,
+        has_one_origin,
+        hint_of_runs,
+    )
 
-    checkpoints = checkpoints_of_runs(opened, shares)
+    with hint_of_runs():
+        checkpoints = checkpoints_of_runs(opened, shares)
     replaced = replaced_average(opened[0], checkpoints, name)
     if not has_one_origin(opened):
         console.warn(
             "these runs did not begin with the same weights (train --from): the average of models "
             "that were trained independently translates badly"
         )
-    folder = average_checkpoints(opened[0], checkpoints, name, shares)
+    with hint_of_runs():
+        folder = average_checkpoints(opened[0], checkpoints, name, shares)
     names = [checkpoint.name for checkpoint in checkpoints]
     if as_json:
         console.print_json({"checkpoint": str(folder), "of": names})

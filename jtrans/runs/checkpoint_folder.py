@@ -195,7 +195,8 @@ class CheckpointFolder:
                 f"--set training.keep.window={max(2, validations)}",
                 kind="checkpoint.no-window",
             )
-        return [self.checkpoint(str(update)) for update in window["updates"]]
+        every = CheckpointFolder(self.folder)  # also if one was named with the run
+        return [every.checkpoint(str(update)) for update in window["updates"]]
 
 
 def _is_window(value: Any) -> bool:

@@ -655,6 +655,12 @@ def test_runs_are_averaged_into_a_checkpoint_of_the_first(workplace: Path, jtran
     apart = jtrans("average", "runs/base", "runs/other", "--json")
     assert [name.split("@")[0] for name in json.loads(apart.out)["of"]] == ["base", "other"]
     assert "did not begin with the same weights" in apart.err
+    twice = jtrans("average", "runs/base@6", "runs/base@last")
+    assert twice.code == 2 and "named twice" in twice.err
+    weights = workplace / "runs/other/checkpoints/step-00000005/model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    damaged = jtrans("average", "runs/base", "runs/other@5")
+    assert damaged.code == 2 and "hint: name another checkpoint of that run" in damaged.err
     again = jtrans("average", "runs/base", "runs/tuned", "--name", "mixed")
     assert again.code == 2 and "mixed exists: the average of 1 base@" in again.err
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from jtrans.errors import CheckpointError
+from jtrans.errors import CheckpointError, usage_error
 from jtrans.models.zoo import system_configs
 from jtrans.runs import WEIGHTS, Checkpoint, Run
 from jtrans.training.setup.continuing import different_settings, shown_value
@@ -17,17 +18,31 @@ def checkpoints_of_runs(runs: Sequence[Run], shares: Sequence[float] | None) -> 
     Their names tell the runs, too, and the shares if given: ``0.5 base@step-00012000``.
 
     Raises:
+        ConfigError: a checkpoint is named twice.
         CheckpointError: a run has other vocabularies or another model than the first, or its
             checkpoint is missing or damaged.
     """
     for other in runs[1:]:
         _check_same_model(runs[0], other)
     chosen = [run.checkpoint("best").verify(WEIGHTS) for run in runs]
+    if len({checkpoint.folder.resolve() for checkpoint in chosen}) < len(chosen):
+        raise usage_error("a checkpoint is named twice", "name every run, or RUN@CHECKPOINT, once")
     labels = [f"{share:g} " for share in shares] if shares else [""] * len(runs)
     return [
         Checkpoint(f"{label}{run.name}@{checkpoint.name}", checkpoint.folder)
         for label, run, checkpoint in zip(labels, runs, chosen, strict=True)
     ]
+
+
+@contextmanager
+def hint_of_runs() -> Iterator[None]:
+    """Say in the hint of an error about a damaged checkpoint how to name another of that run."""
+    try:
+        yield
+    except CheckpointError as error:
+        if error.kind == "checkpoint.damaged":
+            error.hint = "name another checkpoint of that run: RUN@UPDATE"
+        raise
 
 
 def has_one_origin(runs: Sequence[Run]) -> bool:
