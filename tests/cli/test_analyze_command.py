@@ -232,12 +232,15 @@ def test_systems_are_compared(jtrans: Jtrans, runs: list[Path], corpus: Prepared
         (["attention", "ONE", "--sentence", "a", "--data", "x"], "--data has no effect with"),
         (["alignment", "ONE", "--layer", "cross"], "no attention map 'cross'"),
         (["alignment", "ONE", "--gold", "gold"], "9-0 is outside the sentence"),
+        (["alignment", "ONE", "--gold", "blank"], "blank has no links to words"),
+        (["alignment", "ONE", "--gold", "short"], "be empty if it has none"),
     ],
 )
 def test_bad_input_is_refused(
     jtrans: Jtrans, runs: list[Path], arguments: list[str], message: str
 ) -> None:
-    Path("gold").write_text("9-0\n" + "\n" * 11, encoding="utf-8")
+    for name, gold in (("gold", "9-0\n" + "\n" * 11), ("blank", "\n" * 12), ("short", "0-0\n")):
+        Path(name).write_text(gold, encoding="utf-8")
     result = jtrans("analyze", *[runs[0] if a == "ONE" else a for a in arguments])
     assert (result.code, result.out) == (2, "")
     assert message in result.err
