@@ -1,4 +1,4 @@
-"""Averages over several runs: of seeds, or of a model and a fine-tuned copy of it."""
+"""Averages over several runs: of a model and copies that were fine-tuned from it."""
 
 from __future__ import annotations
 
